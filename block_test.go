@@ -10,11 +10,11 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// TestBlockAlone: a block counts what others deny, so a plan has one of these.
+// TestBlockAlone: a block counts the denials of other limits, so a plan with blocks needs one.
 func TestBlockAlone(t *testing.T) {
 	block, other := sluice.MustParseLimit("20/min block 10min"), sluice.MustParseLimit("b: 9/h block 1day")
 	for _, limits := range [][]sluice.Limit{{block}, {block, other}} {
-		if _, err := sluice.Compile("s", limits...); err == nil || !strings.Contains(err.Error(), "there are none; add a limit, such as 100/min") {
+		if _, err := sluice.Compile("s", limits...); err == nil || !strings.Contains(err.Error(), "the plan has none; add a limit, such as 100/min") {
 			t.Errorf("%v: got %v, want that there is no other limit", limits, err)
 		}
 	}
@@ -28,7 +28,7 @@ func TestBlockAlone(t *testing.T) {
 	}
 }
 
-// TestCompileLimit: a limit that was read from a state is as a Plan has it.
+// TestCompileLimit: a limit read from a state compiles to the same Term as in a Plan.
 func TestCompileLimit(t *testing.T) {
 	block := sluice.MustParseLimit("20/min block 10min")
 	plan, err := sluice.Compile("s", sluice.PerMinute(5), block)

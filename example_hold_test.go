@@ -12,8 +12,9 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// A model answers a prompt, and says afterwards how many tokens it has used. The tokens that the
-// answer may take are held meanwhile. If this process crashes they come back within ten minutes.
+// A model answers a prompt, and reports afterwards how many tokens it has used. The tokens
+// that the answer may take are held meanwhile. If this process crashes they come back within
+// ten minutes.
 func ExampleLimiter_Hold() {
 	ctx := context.Background()
 	tokens, err := sluice.New(memstore.New(memstore.Options{}), "tokens", sluice.MustParseLimit("10000/day calendar UTC debt 10000"))

@@ -18,8 +18,7 @@ import (
 // place is where the states of one key under limits of one name are kept.
 type place struct{ scope, limit, key string }
 
-// mapStore is a Store that forgets nothing. A store of one's own runs
-// package storetest on it.
+// mapStore is a Store that forgets nothing. Test a store of your own with package storetest.
 type mapStore struct {
 	mu     sync.Mutex
 	states map[place][]algo.State
@@ -59,8 +58,8 @@ func (s *mapStore) Take(_ context.Context, req sluice.Request) (sluice.Decision,
 	return d, nil
 }
 
-// A Store of another module decides by package algo. It keeps states, and nothing of
-// what they hold is its business.
+// A Store of another module decides by package algo. It keeps states without knowing their
+// content.
 func ExampleStore() {
 	store := &mapStore{states: make(map[place][]algo.State)}
 	login, err := sluice.New(store, "login", sluice.PerHour(2))

@@ -37,7 +37,7 @@ func Example() {
 	// false 0 12s
 }
 
-// Several limits are spent from together: if one denies, none is charged.
+// Several limits are charged together: if one denies, none is charged.
 func ExampleNew_severalLimits() {
 	store := memstore.New(memstore.Options{})
 	api, err := sluice.New(store, "api",
@@ -106,7 +106,7 @@ func ExampleLimiter_Allow() {
 	// false
 }
 
-// A request over several keys is decided as one, and says which of them denies.
+// A request over several keys is decided as a whole. The decision names the key that denies.
 func ExampleTakeAll() {
 	store := memstore.New(memstore.Options{})
 	users, err := sluice.New(store, "user", sluice.PerMinute(5))
@@ -157,11 +157,11 @@ func ExampleSlots_Wait() {
 	// exporting for acme <nil>
 }
 
-// What a store is asked, in a log.
+// A log of the requests to a store.
 func ExampleObserve() {
 	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
-			return slog.Attr{} // which the output below cannot foretell
+			return slog.Attr{} // the output below cannot contain the time
 		}
 		return a
 	}})
@@ -240,7 +240,7 @@ func ExampleAlgorithm() {
 	// 20/min block 10min
 }
 
-// A customer who has used up his minute buys 50 units, which last for a day.
+// A customer who has used up the units of the minute buys 50 units, which last for a day.
 func ExampleLimiter_Add() {
 	store := memstore.New(memstore.Options{})
 	api, err := sluice.New(store, "api", sluice.MustParseLimit("10/min credit 50 credit-for 24h"))

@@ -3,8 +3,8 @@
 
 package sluice
 
-// Failure is what happens to a request that the store does not decide. The
-// zero value is [FailOpen]. Of several the greatest holds: closed beats local
+// Failure is the policy for a request that the store does not decide. The zero value is
+// [FailOpen]. Of several the greatest applies: closed beats local
 // beats open.
 type Failure uint8
 
@@ -14,9 +14,9 @@ const (
 	// not one of the service. A caller that does not wait for the store gets an error.
 	FailOpen Failure = iota
 	// FailLocal decides in the memory of this process, under its [Limit.Share] of each
-	// limit. Where no such store is wired, or it cannot decide either, the
-	// request is refused, and so is a cost that is above the share but not above the
-	// limit, with a [*RequestError] of the field Cost: smaller parts may pass.
+	// limit. Without a local store, or if that cannot decide either, the request is refused.
+	// So is a cost that is above the share but not above the limit, with a [*RequestError] of
+	// the field Cost: smaller parts may pass.
 	FailLocal
 	// FailClosed refuses the request: for limits that guard a secret.
 	FailClosed

@@ -23,15 +23,15 @@ const (
 // Hold names a hold: units that a take spends now, and that are settled under an id once the
 // real cost is known. A hold that is not settled ends by itself and gives its units back, as a
 // refund does: also if the process that opened it has crashed. A request that repeats an id
-// spends nothing twice. An id is one of its key and scope.
+// spends nothing twice. An id belongs to its key and scope.
 type Hold struct {
 	ID string // any bytes, 1 to 256
-	// TTL is the time after which an open hold ends: [MinHold] to [MaxHold]. The id of a
-	// hold that is over is kept for the TTL, a minute at least, and so is that of an
-	// OpSettle without a hold, whose TTL may be 0.
+	// TTL is the time after which an open hold ends: [MinHold] to [MaxHold]. The id of a hold
+	// that has ended is kept for the TTL, at least a minute. So is the id of an OpSettle
+	// without a hold, whose TTL may be 0.
 	TTL time.Duration
 	// Settled says that the units of a take stay spent: only the id is kept, so that the
-	// take can be repeated. Of an OpSettle it says that an open hold is forgotten with its
+	// take can be repeated. On an OpSettle it says that an open hold is forgotten with its
 	// units, as if it had been denied: the id may be used again.
 	Settled bool
 	// Retry says that this OpSettle may have been carried out before. It then charges
@@ -61,10 +61,10 @@ type HoldOptions struct {
 	TTL time.Duration // required: see [Hold]
 }
 
-// Held is a hold that [Limiter.Hold] has opened. One that was denied, and the zero Held, do
-// nothing. It is safe for concurrent use, and so are its
-// copies. Its methods block as the Store does. They return a [*RequestError] for an invalid
-// cost, and the Store's error if there is no decision.
+// Held is a hold that [Limiter.Hold] has opened. A denied Held and the zero Held do nothing.
+// It is safe for concurrent use, and so are its copies. Its methods block as the Store does.
+// They return a [*RequestError] for an invalid cost, and the Store's error if there is no
+// decision.
 type Held struct {
 	limiter *Limiter
 	key     string
@@ -79,7 +79,7 @@ type Held struct {
 // Hold may be called again with the same ID, or Cancel of the Held.
 //
 // A key has at most 1,024 open holds. Above that Hold is denied, and Decision.Hold is
-// [HoldsFull]; Take still goes on.
+// [HoldsFull]; Take still works.
 func (l *Limiter) Hold(ctx context.Context, key string, units int64, o HoldOptions) (Held, Decision, error) {
 	if o.ID == "" {
 		o.ID = rand.Text()
@@ -92,10 +92,11 @@ func (l *Limiter) Hold(ctx context.Context, key string, units int64, o HoldOptio
 	return h, d, err
 }
 
-// Settle ends the hold with the units that were really used: it gives back the rest, or charges
-// what is missing, up to full and the limit's Debt. The first call counts, also one whose
-// answer was lost: later calls have no effect. A call after the end charges all units. The
-// Decision's Spent is the number of units that count, and its Hold says what was found.
+// Settle ends the hold with the units that were really used: it gives back the rest, or
+// charges the missing units, up to full and the limit's Debt. The first call counts, also one
+// whose answer was lost: later calls have no effect. A call after the end charges all units.
+// The Decision's Spent is the number of units that count, and its Hold is the state in which
+// the hold was found.
 func (h *Held) Settle(ctx context.Context, actual int64) (Decision, error) {
 	return h.ask(ctx, OpSettle, actual, h.tried.Swap(true))
 }
@@ -143,11 +144,11 @@ func (r *Request) validateHold() error {
 	h := r.Hold
 	switch {
 	case h == nil:
-		return &RequestError{"Hold", fmt.Sprintf("%v needs the hold that it is about", r.Op)}
+		return &RequestError{"Hold", fmt.Sprintf("%v must name a hold", r.Op)}
 	case r.Op != OpTake && r.Op != OpPeek && r.Op != OpSettle && r.Op != OpExtend:
 		return &RequestError{"Hold", fmt.Sprintf("does not go with %v; a take opens a hold", r.Op)}
 	case r.Slot != nil:
-		return &RequestError{"Hold", "does not go with a slot; acquire that by itself"}
+		return &RequestError{"Hold", "does not go with a slot; acquire the slot by a request of its own"}
 	case h.ID == "" || len(h.ID) > bounds.MaxHoldID:
 		return &RequestError{"Hold", fmt.Sprintf("the id has %d bytes; it must have 1 to %d", len(h.ID), bounds.MaxHoldID)}
 	case r.Op == OpSettle && h.TTL == 0:

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestHeld: a Held says that a settle is a retry from its second attempt on, also after an error.
+// TestHeld: a Held marks a settle as a retry from the second attempt on, also after an error.
 func TestHeld(t *testing.T) {
 	clock := testkit.NewClock()
 	var lost error
@@ -59,7 +59,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestUndoOfAHold: what gives a take back forgets its hold.
+// TestUndoOfAHold: the undo of a take forgets its hold.
 func TestUndoOfAHold(t *testing.T) {
 	store := memstore.New(memstore.Options{})
 	plan, other := testkit.Plan(t, "s", "10/day"), testkit.Plan(t, "o", "10/day")
@@ -82,7 +82,7 @@ func TestUndoOfAHold(t *testing.T) {
 	}
 }
 
-// TestStoreWithoutHolds: a store that keeps none says so.
+// TestStoreWithoutHolds: a store that keeps no holds returns ErrNoHolds.
 func TestStoreWithoutHolds(t *testing.T) {
 	l := testkit.Limiter(t, &mapStore{}, "s", "10/day")
 	if _, _, err := l.Hold(context.Background(), "k", 1, sluice.HoldOptions{TTL: time.Minute}); !errors.Is(err, sluice.ErrNoHolds) {

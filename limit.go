@@ -36,7 +36,7 @@ type Limit struct {
 	// and the window but not the quota, so that a changed quota carries over.
 	Name   string
 	Quota  int64         // units granted per Window, or denials of a block; at least 1
-	Unit   Unit          // what a unit is
+	Unit   Unit          // requests or bytes
 	Window time.Duration // whole µs; at least 1 µs; zero where the Algorithm has a Calendar
 
 	// Burst is the number of units that an idle key may spend at once in a bucket.

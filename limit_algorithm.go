@@ -75,12 +75,12 @@ type FixedWindow struct {
 // in any Window, exactly. Its memory grows with Quota.
 type SlidingLog struct{}
 
-// SlidingCounter weighs the previous window by the part of it that is still in
-// sight. It is small and common, but admits up to 2·Quota within one Window, or one unit
+// SlidingCounter weighs the previous window by the part of it that lies within the last
+// Window. It is small and common, but admits up to 2·Quota within one Window, or one unit
 // less if Strict, unless it is Conservative.
 type SlidingCounter struct {
 	SubWindows   int  // parts of the window; zero means 1; must divide Window
-	Conservative bool // count the part that is half in sight whole: never over Quota
+	Conservative bool // count all of the oldest part instead of a share of it: never over Quota
 	Whole        bool // count SubWindows whole sub-windows, the running one included, and no part of one; needs 2 or more
 	Strict       bool // round the weighed part up, not down: 2·Quota-1 at most, fewer with a small Quota
 	PreFilled    bool // the rule starts as if every key had used Quota in the window before

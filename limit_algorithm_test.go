@@ -100,7 +100,8 @@ func TestLimitIsSmall(t *testing.T) {
 	}
 }
 
-// TestLimitIsAKey: limits with the same text are one map key, and an option makes another.
+// TestLimitIsAKey: limits with the same text are the same map key; another option makes
+// another key.
 func TestLimitIsAKey(t *testing.T) {
 	written := func() []sluice.Limit {
 		return []sluice.Limit{

@@ -42,7 +42,7 @@ func drawLimit(t *rapid.T) sluice.Limit {
 		return l
 	case 2:
 		drawBurst(t, &l, sluice.Continuous)
-		l.Algorithm = sluice.LeakyBucket{} // whose burst is 1
+		l.Algorithm = sluice.LeakyBucket{} // its burst is 1
 		l.Algorithm = sluice.LeakyBucket{DelayAfter: rapid.OneOf(rapid.Int64Range(0, l.Full()), rapid.Just(l.Full())).Draw(t, "delay after")}
 		return l
 	case 3:
@@ -87,7 +87,7 @@ func drawToken(t *rapid.T, l *sluice.Limit) {
 		b.WarmUp = time.Duration(rapid.Int64Range(1, bounds.MaxWarmUp.Microseconds()).Draw(t, "warm-up")) * time.Microsecond
 	}
 	l.Algorithm = b
-	with := b // credit, where it goes with what there is
+	with := b // credit, if the other options allow it
 	with.Credit, with.CreditFor = rapid.Int64Range(1, 1<<20).Draw(t, "credit"), drawWindow(t)
 	if rapid.Bool().Draw(t, "has credit") && l.WithAlgorithm(with).Validate() == nil {
 		l.Algorithm = with
@@ -106,7 +106,7 @@ func drawWindow(t *rapid.T) time.Duration {
 	).Draw(t, "window")
 }
 
-// drawBurst sets Burst and Debt to what refills within MaxRefill.
+// drawBurst sets Burst and Debt that refill within MaxRefill.
 func drawBurst(t *rapid.T, l *sluice.Limit, refill sluice.Refill) {
 	most := big.NewInt(bounds.MaxRefill.Microseconds())
 	window := big.NewInt(l.Window.Microseconds())

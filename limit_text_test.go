@@ -19,8 +19,7 @@ import (
 
 const day = 24 * time.Hour
 
-// texts are limit texts, what they mean, and how String writes them where that
-// is not the text itself.
+// texts are limit texts, their limits, and the text of String if it differs.
 var texts = []struct {
 	text   string
 	want   sluice.Limit
@@ -384,7 +383,7 @@ func TestMustParseLimitPanics(t *testing.T) {
 }
 
 // FuzzParseLimit: no text crashes. A text that can be read makes a valid limit that
-// round-trips; the error for any other text says where the fault is.
+// round-trips; the error for any other text has the place of the fault.
 func FuzzParseLimit(f *testing.F) {
 	for _, c := range texts {
 		f.Add(c.text)

@@ -108,7 +108,7 @@ func (l Limit) validateToken(b TokenBucket, refuse refuser) {
 	refuse(l.CountDenied && (b.NextWaits || b.Refill == Aligned),
 		"CountDenied", "does not go with next-waits, under which the next take waits in any case, nor with aligned-refill, whose units come back with the clock; leave it out")
 	refuse(b.Refill >= refills, "Refill", "%d is none of Continuous, Interval and Aligned", b.Refill)
-	burst := l.burst() // which the quota may have spoiled
+	burst := l.burst() // an invalid quota makes it invalid too
 	refuse(b.InitialDeficit < 0 || b.InitialDeficit > MaxQuota || isUnits(burst) && b.InitialDeficit > burst, "InitialDeficit", "%d must be 0 to the burst of %d", b.InitialDeficit, burst)
 	refuse(b.NextWaits && l.Debt == 0, "NextWaits", "needs a Debt, which is how far above the burst a take may go; use one, such as debt %d", max(burst, 1))
 	if b.WarmUp != 0 {
@@ -120,7 +120,7 @@ func (l Limit) validateToken(b TokenBucket, refuse refuser) {
 // validateWarmUp refuses a bad warm-up of a token bucket, and the options that exclude one.
 func (l Limit) validateWarmUp(b TokenBucket, refuse refuser) {
 	refuse.length("WarmUp", b.WarmUp, bounds.MaxWarmUp, ", or 0 for none")
-	refuse(b.Refill != Continuous, "Refill", "units that come back together warm nothing up one by one; leave out the warm-up, or interval-refill and aligned-refill")
+	refuse(b.Refill != Continuous, "Refill", "a warm-up needs continuous refill; leave out the warm-up, or interval-refill and aligned-refill")
 	refuse(b.InitialDeficit != 0, "InitialDeficit", "a rule with a warm-up starts with cold keys, not with empty ones; leave out the warm-up or initial")
 	refuse(l.CountDenied, "CountDenied", "would keep a key warm that gets nothing; leave out the warm-up or count-denied")
 }
@@ -131,7 +131,7 @@ func (l Limit) validateWarmUp(b TokenBucket, refuse refuser) {
 func (l Limit) validateCredit(b TokenBucket, refuse refuser) {
 	refuse(b.Credit < 0 || b.Credit > MaxQuota, "Credit", "%d must be 0 to %d units", b.Credit, int64(MaxQuota))
 	if b.Credit == 0 {
-		refuse(b.CreditFor != 0, "CreditFor", "%v is how long credit lasts, and there is none; use one, such as credit 50, or leave it out", b.CreditFor)
+		refuse(b.CreditFor != 0, "CreditFor", "%v is how long credit lasts, but the limit has no Credit; use one, such as credit 50, or leave it out", b.CreditFor)
 		return
 	}
 	refuse.length("CreditFor", b.CreditFor, MaxWindow, ": how long credit lasts, such as in 100/min credit 50 credit-for 24h")
@@ -180,7 +180,7 @@ func (l Limit) validateCounter(c SlidingCounter, refuse refuser) {
 	if l.Window <= 0 || l.Quota < 1 || l.Debt <= 0 {
 		return
 	}
-	run := l.Window // in which a Quota is paid; the last two may be in sight
+	run := l.Window // the time in which a Quota is paid; the last two may still count
 	if c.Conservative {
 		run += l.Window / time.Duration(n)
 	}
@@ -190,6 +190,6 @@ func (l Limit) validateCounter(c SlidingCounter, refuse refuser) {
 func (l Limit) validateBlock(b Block, refuse refuser) {
 	refuse.length("For", b.For, MaxWindow, ": how long a key is denied, such as in 20/min block 10min")
 	refuse(l.Unit == Bytes, "Unit", "a block counts denials, not bytes; use a plain number of them")
-	refuse(l.CountDenied, "CountDenied", "a block counts nothing else than denials; leave it out")
+	refuse(l.CountDenied, "CountDenied", "a block counts only denials; leave it out")
 	refuse(l.Debt > 0, "Debt", "a block counts denials, and records no units; leave it zero")
 }

@@ -189,7 +189,7 @@ type embedder struct {
 	_ func()
 }
 
-// TestAlgorithmsAreValues: the error for a pointer to an algorithm says what to write.
+// TestAlgorithmsAreValues: the error for a pointer to an algorithm names the value to use.
 func TestAlgorithmsAreValues(t *testing.T) {
 	for _, c := range []struct {
 		algorithm sluice.Algorithm

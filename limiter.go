@@ -43,7 +43,7 @@ func takeOf(store Store) func(ctx context.Context, plan *Plan, key string, cost 
 }
 
 // New returns a Limiter of one or more limits. Limiters of one scope, such as
-// "login", share counters. See [Compile] for what it refuses.
+// "login", share counters. See [Compile] for the limits that it refuses.
 func New(store Store, scope string, limits ...Limit) (*Limiter, error) {
 	if store == nil {
 		return nil, errors.New("sluice: new: store is nil")
@@ -83,8 +83,8 @@ func (l *Limiter) Peek(ctx context.Context, key string, cost int64) (Decision, e
 	return l.store.Take(ctx, Request{Op: OpPeek, Charge: l.Of(key, cost)})
 }
 
-// TakeUpTo spends as many units of key as every limit has, n at most. The
-// Decision's Spent says how many.
+// TakeUpTo spends as many units of key as every limit has, n at most. The Decision's Spent is
+// their number.
 func (l *Limiter) TakeUpTo(ctx context.Context, key string, n int64) (Decision, error) {
 	return l.store.Take(ctx, Request{Op: OpTakeUpTo, Charge: l.Of(key, n)})
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestTakeAllNamesWhatBinds whichever charge and limit it is of, and charges all or none.
+// TestTakeAllNamesWhatBinds: TakeAll names the limit that binds, of whichever charge, and
+// charges all or none.
 func TestTakeAllNamesWhatBinds(t *testing.T) {
 	clock := testkit.NewClock()
 	store := memstore.New(memstore.Options{Now: clock.Now})

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// must returns a decision that was made.
+// must returns a function that returns a decision, and fails the test on an error.
 func must(tb testing.TB) func(sluice.Decision, error) sluice.Decision {
 	tb.Helper()
 	return func(d sluice.Decision, err error) sluice.Decision {
@@ -55,7 +55,7 @@ func TestLimiterOperations(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   func(lim *sluice.Limiter, c *testkit.Clock) (sluice.Decision, error)
-		want sluice.Decision // but for the receipt
+		want sluice.Decision // without the receipt
 		left int64           // of 5, afterwards
 	}{
 		{"take", func(lim *sluice.Limiter, _ *testkit.Clock) (sluice.Decision, error) {
@@ -203,7 +203,7 @@ func TestLimiterCancel(t *testing.T) {
 	}
 }
 
-// TestWaitLastsUntilDue: Wait asks once and returns at the instant it was given.
+// TestWaitLastsUntilDue: Wait calls the store once and returns at the reserved instant.
 func TestWaitLastsUntilDue(t *testing.T) {
 	for _, c := range []struct {
 		limit string
@@ -284,8 +284,8 @@ func TestWaitGivesBackWhenTheCallerLeaves(t *testing.T) {
 	})
 }
 
-// TestChargeBesideWhatIsLeft: units that are charged whether they fit or not find as
-// much room as if a caller of Wait that has left had never come.
+// TestChargeBesideWhatIsLeft: a charge has as much room as if a caller of Wait that has left
+// had never come.
 func TestChargeBesideWhatIsLeft(t *testing.T) {
 	var waits []time.Duration
 	for _, leavers := range []int{0, 2} {
@@ -331,7 +331,7 @@ func TestLoneLeaverReportsAFailedRefund(t *testing.T) {
 	})
 }
 
-// TestWaitReportsAFailedRefund: a caller that leaves gives back itself where a thousand
+// TestWaitReportsAFailedRefund: a caller that leaves refunds its instant itself if a thousand
 // instants are free.
 func TestWaitReportsAFailedRefund(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -56,7 +56,7 @@ type observed struct {
 	hooks Hooks
 }
 
-// Take is of [Store].
+// Take implements [Store].
 func (s *observed) Take(ctx context.Context, req Request) (Decision, error) {
 	if s.hooks.Take == nil {
 		return s.store.Take(ctx, req)
@@ -70,7 +70,7 @@ func (s *observed) Take(ctx context.Context, req Request) (Decision, error) {
 	return d, err
 }
 
-// TakeBatch is of [BatchStore].
+// TakeBatch implements [BatchStore].
 func (s *observed) TakeBatch(ctx context.Context, reqs []Request, out []Result) error {
 	if s.hooks.Batch == nil {
 		return TakeBatch(ctx, s.store, reqs, out)
@@ -88,7 +88,7 @@ type observedSlots struct {
 	hook  func(context.Context, *SlotRequest) (context.Context, func(SlotDecision, error))
 }
 
-// Slot is of [SlotStore].
+// Slot implements [SlotStore].
 func (s observedSlots) Slot(ctx context.Context, req SlotRequest) (SlotDecision, error) {
 	if s.hook == nil {
 		return s.slots.Slot(ctx, req)
@@ -105,12 +105,12 @@ func (s observedSlots) Slot(ctx context.Context, req SlotRequest) (SlotDecision,
 // explainer has the methods of an ExplainStore alone.
 type explainer struct{ store ExplainStore }
 
-// Explain is of [ExplainStore].
+// Explain implements [ExplainStore].
 func (s explainer) Explain(ctx context.Context, req Request) (Explanation, error) {
 	return s.store.Explain(ctx, req)
 }
 
-// ExplainSlot is of [ExplainStore].
+// ExplainSlot implements [ExplainStore].
 func (s explainer) ExplainSlot(ctx context.Context, req SlotRequest) (SlotDecision, error) {
 	return s.store.ExplainSlot(ctx, req)
 }

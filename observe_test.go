@@ -18,7 +18,7 @@ import (
 
 type passed struct{}
 
-// TestObserve: each hook sees its calls, before and after, and gives the store its
+// TestObserve: each hook sees its calls before and after the store, and sets the store's
 // context.
 func TestObserve(t *testing.T) {
 	var reported []string
@@ -65,7 +65,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// contextual is a store that reports with which context it is asked.
+// contextual is a store that reports the context of its calls.
 type contextual struct {
 	*memstore.Store
 	reported *[]string
@@ -90,7 +90,8 @@ func (c contextual) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.Sl
 	return c.Store.Slot(ctx, req)
 }
 
-// TestObserveIsWhatTheStoreIs: no more and no less than the store can be asked.
+// TestObserveIsWhatTheStoreIs: an observed store implements the interfaces of the store, and
+// no others.
 func TestObserveIsWhatTheStoreIs(t *testing.T) {
 	all := memstore.New(memstore.Options{})
 	for name, store := range map[string]sluice.Store{
@@ -137,7 +138,7 @@ func TestObserveIsWhatTheStoreIs(t *testing.T) {
 	}
 }
 
-// TestObserveMayReturnNothing: a hook need not look at the outcome.
+// TestObserveMayReturnNothing: a hook may return no function for the outcome.
 func TestObserveMayReturnNothing(t *testing.T) {
 	store := sluice.Observe(memstore.New(memstore.Options{}), sluice.Hooks{
 		Take: func(ctx context.Context, _ *sluice.Request) (context.Context, func(sluice.Decision, error)) {

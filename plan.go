@@ -88,7 +88,7 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 		}
 	}
 	if blocks > 0 && blocks == len(limits) {
-		faults = append(faults, errors.New("a block counts the denials of the other limits, and there are none; add a limit, such as 100/min"))
+		faults = append(faults, errors.New("a block counts the denials of other limits, but the plan has none; add a limit, such as 100/min"))
 	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("sluice: compile %q: %w", scope, errors.Join(faults...))
@@ -99,7 +99,7 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 }
 
 // CompileLimit returns the Term of one limit, which may be a block, as in a [Plan] of the
-// scope: for a [Store] that finds the state of a limit that no Plan at hand has. Its errors
+// scope: for a [Store] that finds a state whose limit is in no Plan that it has. Its errors
 // are those of [Compile].
 func CompileLimit(scope string, l Limit) (*Term, error) {
 	if scope == "" || len(scope) > bounds.MaxScopeBytes {
@@ -181,7 +181,7 @@ func (t *Term) compile(scope string, l Limit) {
 	if t.logs() {
 		words := t.Quota + t.Debt
 		if t.CountDenied {
-			words += 2*t.Quota + 16 // with so many, a log forgets denials that are too old to matter
+			words += 2*t.Quota + 16 // with that many, a log forgets denials that are too old to matter
 		}
 		t.LogWords = int(min(words, 1<<30))
 	}

@@ -60,7 +60,7 @@ func (t LeaseTerms) Validate() error {
 type LeaseError struct {
 	Index int   // in the plan
 	Limit Limit // with every default filled in
-	Err   error // why
+	Err   error // the reason
 }
 
 // Error names the limit and says why.

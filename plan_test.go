@@ -128,8 +128,8 @@ func TestTermNumbers(t *testing.T) {
 	}
 }
 
-// TestDefaultNameLeavesOutTheQuota: a limit without a name stays in its series
-// when only the numbers that one tunes change, and not when what it counts does.
+// TestDefaultNameLeavesOutTheQuota: a limit without a name stays in its series if only its
+// numbers change, and not if its algorithm or window changes.
 func TestDefaultNameLeavesOutTheQuota(t *testing.T) {
 	base := term(t, "s", sluice.PerMinute(100))
 	for _, c := range []struct {
@@ -157,7 +157,7 @@ func TestDefaultNameLeavesOutTheQuota(t *testing.T) {
 	}
 }
 
-// TestDefaultNameIsAName: the default name of any valid limit could be given.
+// TestDefaultNameIsAName: the default name of any valid limit is a valid name.
 func TestDefaultNameIsAName(t *testing.T) {
 	name := regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 	rapid.Check(t, func(t *rapid.T) {
@@ -169,8 +169,8 @@ func TestDefaultNameIsAName(t *testing.T) {
 	})
 }
 
-// TestIdentity: an ID stands for scope, name and every parameter; a default
-// left out and the same value written are one.
+// TestIdentity: an ID identifies scope, name and every parameter; an omitted default and its
+// explicit value have one ID.
 func TestIdentity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := limits().Draw(t, "a"), limits().Draw(t, "b")
@@ -305,7 +305,7 @@ func TestIdentityIsFixed(t *testing.T) {
 	}
 }
 
-// TestPlanID: it distinguishes plans whose limits differ in anything that counts.
+// TestPlanID: the ID distinguishes plans whose limits differ in any parameter.
 func TestPlanID(t *testing.T) {
 	a, b := sluice.PerMinute(5), sluice.PerHour(50)
 	id := testkit.Compile(t, "login", a, b).ID

@@ -57,7 +57,7 @@ const (
 	// owe so much. It changes nothing else, so a second OpConvert has no effect.
 	OpConvert
 	// OpSettle ends a hold, named by Request.Hold, with Cost as the units that were really
-	// used: it gives the rest of the held units back, or charges what they lack. It is
+	// used: it gives the rest of the held units back, or charges the missing units. It is
 	// allowed whatever fits. The first settle counts: see [Decision].Hold.
 	OpSettle
 	// OpExtend sets the end of an open hold, named by Request.Hold, to its TTL from now,
@@ -86,8 +86,8 @@ type Charge struct {
 	Counted int64
 }
 
-// Request is what a [Store] decides: all its charges, or none. It is passed by value; a
-// Store writes to what Outcomes points to, and to nothing else.
+// Request asks a [Store] to carry out all its charges, or none. It is passed by value; a Store
+// writes only to its Outcomes and to the Decision of its Slot.
 type Request struct {
 	Op Op
 	Charge
@@ -101,8 +101,8 @@ type Request struct {
 	// has At alone, with the receipt's units in Charge.Counted.
 	At  Instant `json:"at_us"`
 	Due Instant `json:"due_us"`
-	// Hold, if not nil, names the hold that OpTake opens, or that OpSettle or OpExtend is
-	// about. OpPeek answers as that take would. A Store that keeps none answers with
+	// Hold, if not nil, names the hold that OpTake opens, OpSettle settles or OpExtend
+	// extends. OpPeek answers as that take would. A Store that keeps no holds answers with
 	// [ErrNoHolds].
 	Hold *Hold
 	// Outcomes, if not nil, receives every limit's outcome: the limits of
@@ -145,8 +145,8 @@ type Decision struct {
 	// Delay is how long to delay the request, though it is allowed: at most MaxWait for a
 	// reservation, the queue of a leaky bucket for a take.
 	Delay time.Duration `json:"delay_ns,omitempty"`
-	// At is the instant at which the units count, and Due the instant at which the request
-	// may go on, Delay from now. Together they are the receipt for OpRefund. For a
+	// At is the instant at which the units count, and Due the instant at which the request may
+	// pass, Delay from now. Together they are the receipt for OpRefund. For a
 	// reservation both lie in the future. For units that Limiter.Settle charged, Due is the
 	// instant at which these count.
 	At  Instant `json:"at_us"`
@@ -181,7 +181,7 @@ func (o *Outcomes) All() []Outcome {
 	return *o
 }
 
-// Result is a [Decision] or the error that took its place.
+// Result is a [Decision], or the error of a request that has none.
 type Result struct {
 	Decision Decision
 	Err      error

@@ -60,7 +60,7 @@ func TestRequestValidate(t *testing.T) {
 		{name: "peek at a hold", req: sluice.Request{Op: sluice.OpPeek, Charge: one, Hold: forOneMinute}},
 		{name: "settle", req: sluice.Request{Op: sluice.OpSettle, Charge: one, Hold: &sluice.Hold{ID: "a"}}},
 		{name: "extend", req: sluice.Request{Op: sluice.OpExtend, Charge: one, Hold: forOneMinute}},
-		{name: "settle of nothing", req: sluice.Request{Op: sluice.OpSettle, Charge: one}, field: "Hold", says: "settle needs the hold"},
+		{name: "settle of nothing", req: sluice.Request{Op: sluice.OpSettle, Charge: one}, field: "Hold", says: "settle must name a hold"},
 		{name: "hold of a charge", req: sluice.Request{Op: sluice.OpCharge, Charge: one, Hold: forOneMinute}, field: "Hold", says: "does not go with charge"},
 		{name: "hold with a slot", req: sluice.Request{Charge: one, Hold: forOneMinute, Slot: new(sluice.Slot)}, field: "Hold", says: "does not go with a slot"},
 		{name: "hold without an id", req: sluice.Request{Charge: one, Hold: &sluice.Hold{TTL: time.Minute}}, field: "Hold", says: "the id has 0 bytes"},
@@ -175,7 +175,7 @@ func TestInstant(t *testing.T) {
 	}
 }
 
-// TestSizes: requests and decisions are passed by value, on every path.
+// TestSizes: requests and decisions are passed by value on every path, so they stay small.
 func TestSizes(t *testing.T) {
 	if n := unsafe.Sizeof(sluice.Request{}); n > 120 {
 		t.Errorf("a Request has %d bytes, want at most 120", n)

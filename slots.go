@@ -49,7 +49,7 @@ const (
 	SlotPeek
 )
 
-// SlotRequest is what a [SlotStore] decides.
+// SlotRequest is a request to a [SlotStore].
 type SlotRequest struct {
 	Op    SlotOp
 	Scope string
@@ -61,7 +61,7 @@ type SlotRequest struct {
 
 // SlotDecision is the result of a [SlotRequest].
 type SlotDecision struct {
-	// Allowed says that Owner has its units now; of a release, that it had any, and of a
+	// Allowed says that Owner has its units now; after a release, that it had any; after a
 	// peek, that it would get them.
 	Allowed bool `json:"allowed"`
 	// TooLarge says that an acquire or peek asks for more units than the Cap: no wait
@@ -140,13 +140,13 @@ func (s *Slots) Renew(ctx context.Context, key, owner string) (SlotDecision, err
 	return s.ask(ctx, SlotRenew, key, owner, 1)
 }
 
-// Release gives back what owner holds. Releasing nothing is not an error.
+// Release gives back the units of owner. It is not an error if there are none.
 func (s *Slots) Release(ctx context.Context, key, owner string) (SlotDecision, error) {
 	return s.ask(ctx, SlotRelease, key, owner, 1)
 }
 
-// Peek says how many units of key are held, and whether a new owner would get
-// cost of them. It changes nothing.
+// Peek returns how many units of key are held, and whether a new owner would get cost units.
+// It changes nothing.
 func (s *Slots) Peek(ctx context.Context, key string, cost int64) (SlotDecision, error) {
 	return s.ask(ctx, SlotPeek, key, "", cost)
 }

@@ -82,7 +82,7 @@ func (s *Slots) Wait(ctx context.Context, key string, cost int64) (held context.
 	}, nil
 }
 
-// await acquires units when they are free, and returns when it had asked for them.
+// await acquires units when they are free, and returns the instant at which it asked for them.
 func (s *Slots) await(ctx context.Context, key, owner string, cost int64) (sent time.Time, err error) {
 	if cost > s.limit.Cap {
 		return sent, &RequestError{"Cost", fmt.Sprintf("%d is more than the cap of %d", cost, s.limit.Cap)}
@@ -112,8 +112,8 @@ func (s *Slots) await(ctx context.Context, key, owner string, cost int64) (sent 
 	}
 }
 
-// keep renews units until ctx ends, and returns why they are lost if they are. They were
-// acquired by what was sent at an instant.
+// keep renews units until ctx ends. If they are lost, it returns the reason. sent is the
+// instant at which the request that acquired them was sent.
 func (s *Slots) keep(ctx context.Context, key, owner string, sent time.Time) error {
 	every := s.limit.TTL / renewals
 	last := error(nil)
@@ -140,7 +140,7 @@ func (s *Slots) keep(ctx context.Context, key, owner string, sent time.Time) err
 	return nil
 }
 
-// letGo gives back what owner holds. If that fails it is free when its TTL has passed.
+// letGo gives back the units of owner. If that fails, they are free when their TTL has passed.
 func (s *Slots) letGo(ctx context.Context, key, owner string) {
 	ctx, cancel := bounds.Undo(ctx)
 	defer cancel()

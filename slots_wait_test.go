@@ -16,9 +16,9 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// countingSlots is a store of slots that counts, and fails while a test asks for it.
+// countingSlots is a store of slots that counts its calls, and fails if a test sets it to.
 type countingSlots struct {
-	sluice.Store // for requests of units, of which there are none
+	sluice.Store // for requests of units, which no test sends
 	store        atomic.Pointer[memstore.Store]
 	asked        [sluice.SlotPeek + 1]atomic.Int64
 	fault        atomic.Pointer[error]
@@ -34,7 +34,7 @@ func (k *countingSlots) Slot(ctx context.Context, req sluice.SlotRequest) (sluic
 	return k.store.Load().Slot(ctx, req)
 }
 
-// forget makes it a store that knows nobody.
+// forget replaces the store by an empty one.
 func (k *countingSlots) forget() { k.store.Store(memstore.New(memstore.Options{})) }
 
 func (k *countingSlots) fail(err error) { k.fault.Store(&err) }
@@ -67,7 +67,8 @@ func wantHeld(t *testing.T, slots *sluice.Slots, want int64) {
 	}
 }
 
-// TestHoldIsRenewed for longer than its TTL, until it is released, by all who like.
+// TestHoldIsRenewed: a slot is renewed for longer than its TTL, until any goroutine releases
+// it.
 func TestHoldIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots, counting := newSlots(t, 1)
@@ -100,7 +101,8 @@ func TestHoldIsRenewed(t *testing.T) {
 	})
 }
 
-// TestHoldWaits for a release without asking all the time, and for a lease to expire.
+// TestHoldWaits: Wait waits for a release without calling the store all the time, and for a
+// lease to expire.
 func TestHoldWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots, counting := newSlots(t, 2)
@@ -127,7 +129,7 @@ func TestHoldWaits(t *testing.T) {
 	})
 }
 
-// TestHoldEnds with its context, and leaves nothing behind.
+// TestHoldEnds: Wait ends with its context, and leaves nothing behind.
 func TestHoldEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots, counting := newSlots(t, 1)
@@ -171,8 +173,8 @@ func TestHoldOutlivesItsContext(t *testing.T) {
 	})
 }
 
-// TestHoldDuringAnOutage is held while that is shorter than its TTL, and lost before
-// another can have it.
+// TestHoldDuringAnOutage: a slot is held during an outage shorter than its TTL, and lost
+// before another owner can acquire it.
 func TestHoldDuringAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots, counting := newSlots(t, 1)
@@ -204,7 +206,7 @@ func TestHoldDuringAnOutage(t *testing.T) {
 	})
 }
 
-// TestHoldIsLost as soon as the store says so.
+// TestHoldIsLost: a slot is lost as soon as the store reports it.
 func TestHoldIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots, counting := newSlots(t, 1)
@@ -218,7 +220,7 @@ func TestHoldIsLost(t *testing.T) {
 	})
 }
 
-// TestHoldOfAStoreThatFails gives back what it may have acquired.
+// TestHoldOfAStoreThatFails: after an error Wait releases the units that it may have acquired.
 func TestHoldOfAStoreThatFails(t *testing.T) {
 	slots, counting := newSlots(t, 1)
 	for _, c := range []struct {

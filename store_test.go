@@ -11,7 +11,7 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// oneByOne is a store without batches. It counts and decides nothing else.
+// oneByOne is a store without batches that only counts its calls.
 type oneByOne struct{ asked int }
 
 var errFifth = errors.New("the fifth fails")
@@ -39,7 +39,7 @@ func TestTakeBatchOneByOne(t *testing.T) {
 	}
 }
 
-// TestMaybeSentSaysOnce: a store learns once what to do, whatever its caller says.
+// TestMaybeSentSaysOnce: only the first call of Keep or Undo reaches the store.
 func TestMaybeSentSaysOnce(t *testing.T) {
 	var said []bool
 	late := sluice.Late{Undone: true}
@@ -63,8 +63,8 @@ func TestMaybeSentSaysOnce(t *testing.T) {
 	}
 }
 
-// TestMaybeSentOfNoStore: one that no store listens for reports at once that there
-// is no answer.
+// TestMaybeSentOfNoStore: a MaybeSentError without a store reports at once that there is no
+// answer.
 func TestMaybeSentOfNoStore(t *testing.T) {
 	why := errors.New("gone")
 	for _, say := range []func(*sluice.MaybeSentError, func(sluice.Late)){(*sluice.MaybeSentError).Keep, (*sluice.MaybeSentError).Undo} {

@@ -231,7 +231,7 @@ func (r *Request) Undo(d Decision) (undo Request, ok bool) {
 			undo.More[i].Cost = min(undo.More[i].Cost, d.Spent)
 		}
 		return undo, d.Spent > 0
-	default: // OpCharge spends what has been used already, the others nothing
+	default: // OpCharge records units already used, the others spend nothing
 		return Request{}, false
 	}
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestAwaitGivesBack: a caller that leaves while it waits has spent nothing, of any
-// charge.
+// TestAwaitGivesBack: a caller that leaves while it waits has spent nothing under any charge.
 func TestAwaitGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(memstore.Options{})

@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// wait starts a caller of Wait and returns, once it waits or is done, what ends it and
-// where its decision comes.
+// wait starts a caller of Wait. Once it waits or has returned, wait returns a function that
+// ends it and the channel of its decision.
 func wait(t *testing.T, lim *sluice.Limiter, cost int64) (leave func(), came <-chan sluice.Decision) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -44,8 +44,8 @@ func counted(t *testing.T, text string) (*sluice.Limiter, *testkit.Store) {
 	return testkit.Limiter(t, store, "test", text), store
 }
 
-// TestWhatIsLeftGoesToTheNext: those behind move up, the next takes what is free
-// without a call, and what is due and free is given back.
+// TestWhatIsLeftGoesToTheNext: the callers behind move up, the next caller takes a free
+// instant without a call, and a free instant that is due is given back.
 func TestWhatIsLeftGoesToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, store := counted(t, "1/s burst 1")
@@ -78,8 +78,8 @@ func TestWhatIsLeftGoesToTheNext(t *testing.T) {
 	})
 }
 
-// TestTakeAfterManyLeft: what waiters have left stays spent for a take until it is due,
-// and goes to the next waiter before.
+// TestTakeAfterManyLeft: for a take, instants that waiters have left stay spent until they are
+// due; the next waiter gets them.
 func TestTakeAfterManyLeft(t *testing.T) {
 	for _, text := range []string{"2/10s", "2/10s sliding-log"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -109,8 +109,8 @@ func TestTakeAfterManyLeft(t *testing.T) {
 	}
 }
 
-// TestWaitAndClocks: the store's clock says for how long, and the time package when that
-// is over, by the default clock and by another.
+// TestWaitAndClocks: the store's clock determines the delay, and the time package measures it,
+// with the default clock and with another.
 func TestWaitAndClocks(t *testing.T) {
 	frozen := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, now := range map[string]func() time.Time{"default": nil, "standing still": func() time.Time { return frozen }} {
@@ -127,7 +127,8 @@ func TestWaitAndClocks(t *testing.T) {
 	}
 }
 
-// TestLoneLeaver gives back what it was reserved, and so does the last of several.
+// TestLoneLeaver: a single caller that leaves gives back its instant, and so does the last of
+// several.
 func TestLoneLeaver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, store := counted(t, "1/s burst 10")
@@ -155,8 +156,8 @@ func TestLoneLeaver(t *testing.T) {
 	})
 }
 
-// TestWhatIsFreeIsGivenBack, once and in the same call, before another cost is waited
-// for, and before the key is reset.
+// TestWhatIsFreeIsGivenBack: a free instant is given back once, in the same call, before a
+// wait for another cost or a reset of the key.
 func TestWhatIsFreeIsGivenBack(t *testing.T) {
 	ask := map[string]func(context.Context, *sluice.Limiter) error{
 		"wait": func(ctx context.Context, l *sluice.Limiter) error {
@@ -174,7 +175,7 @@ func TestWhatIsFreeIsGivenBack(t *testing.T) {
 				first, _ := wait(t, lim, 9)
 				second, _ := wait(t, lim, 9)
 				second()
-				first() // that at 1 s is left
+				first() // the instant at 1 s is left
 				asked := store.Calls()
 				if err := ask(t.Context(), lim); err != nil {
 					t.Error(err)
@@ -192,7 +193,8 @@ func TestWhatIsFreeIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestWhatIsFreeIsKept from those who do not wait, or are of another key.
+// TestWhatIsFreeIsKept: callers that do not wait, or that use another key, do not get a free
+// instant.
 func TestWhatIsFreeIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, store := counted(t, "1/s burst 1")
@@ -217,8 +219,8 @@ func TestWhatIsFreeIsKept(t *testing.T) {
 	})
 }
 
-// TestEachLimiterKeepsItsOwn: to another Limiter of the scope what is left is taken
-// until it is due; to a copy it is free.
+// TestEachLimiterKeepsItsOwn: for another Limiter of the scope an instant that was left stays
+// spent until it is due; for a copy of the Limiter it is free.
 func TestEachLimiterKeepsItsOwn(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -236,7 +238,7 @@ func TestEachLimiterKeepsItsOwn(t *testing.T) {
 				first, _ := wait(t, lim, 10)
 				second, _ := wait(t, lim, 10)
 				second()
-				first() // that at 10 s is left
+				first() // the instant at 10 s is left
 				asked := store.Calls()
 				_, next := wait(t, other, 10)
 				if took := store.Calls() == asked; took != c.want {
@@ -252,7 +254,8 @@ func TestEachLimiterKeepsItsOwn(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeGivenBack is no error of who comes next: it stays taken.
+// TestWhatCannotBeGivenBack: a failed refund is not an error of the next caller; the units
+// stay spent.
 func TestWhatCannotBeGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, store := counted(t, "1/s burst 10")
@@ -266,7 +269,7 @@ func TestWhatCannotBeGivenBack(t *testing.T) {
 		must(t)(lim.Take(t.Context(), "k", 8))
 		leave, _ := wait(t, lim, 10)
 		_, stays := wait(t, lim, 10)
-		leave() // frees one, which is given back by who comes
+		leave() // frees an instant, which the next caller gives back
 		if err := lim.Reset(t.Context(), "k"); err != nil {
 			t.Error(err)
 		}
@@ -274,7 +277,7 @@ func TestWhatCannotBeGivenBack(t *testing.T) {
 		must(t)(lim.Charge(t.Context(), "k", 10))
 		leave, _ = wait(t, lim, 10)
 		_, stays = wait(t, lim, 10)
-		leave() // frees one, which is given back when it is due
+		leave() // frees an instant, which is given back when it is due
 		<-stays
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -284,7 +287,7 @@ func TestWhatCannotBeGivenBack(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsForNothing gives nothing back.
+// TestWhoWaitsForNothing: a caller that need not wait gives nothing back.
 func TestWhoWaitsForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, store := counted(t, "1/s burst 1 debt 9")

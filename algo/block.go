@@ -10,7 +10,7 @@ import (
 
 // block counts denials. A key that the other limits of its charge deny Quota times
 // in a window is blocked for a time from the last of these denials. The first denial opens
-// the window. A blocked key counts no denial, so pressing prolongs nothing.
+// the window. A blocked key counts no denial, so further requests do not prolong the block.
 // A block ignores units: any cost fits unless the key is blocked.
 //
 // State: A is the number of denials in the window, 0 while the key is blocked; B is the

@@ -15,8 +15,8 @@ func blockOf(denials, window, length int64) sluice.Limit {
 	return limit(sluice.Block{For: dur(length)}, denials, window)
 }
 
-// onceAnHour is the limit that most tests have a block beside: after one unit it denies for
-// the rest of the hour.
+// onceAnHour is the limit beside the block in most tests: after one unit it denies for the
+// rest of the hour.
 var onceAnHour = fixed(1, h)
 
 // TestBlockCountsDenials walks through a window and a block.
@@ -36,7 +36,7 @@ func TestBlockCountsDenials(t *testing.T) {
 		{11 * s, true, 0, 0},      //
 		{12 * s, false, 5 * m, 1}, // the third blocks
 		{21 * s, false, 5*m - 9*s, 1},
-		{5*m + 12*s - 1, false, 1, 1}, // pressing prolongs nothing
+		{5*m + 12*s - 1, false, 1, 1}, // further requests do not prolong the block
 		{5*m + 12*s, true, 0, 0},
 		{5*m + 13*s, true, 0, 0},
 		{5*m + 14*s, false, 6 * s, 0}, // the count starts anew
@@ -79,7 +79,7 @@ func TestBlockOfAnyCost(t *testing.T) {
 	}
 }
 
-// TestBlockOperations: takes count, and nothing else does.
+// TestBlockOperations: only takes count.
 func TestBlockOperations(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -200,7 +200,7 @@ func TestDenyCountsOwnDenialsAlone(t *testing.T) {
 	}
 }
 
-// TestSeveralBlocks: each counts by itself, and while one blocks none counts.
+// TestSeveralBlocks: each block counts by itself, and while one blocks, none counts.
 func TestSeveralBlocks(t *testing.T) {
 	a := open(t, onceAnHour, blockOf(2, m, 2*m).WithName("short"), blockOf(4, 30*m, 24*h).WithName("long"))
 	a.take(origin, 1)

@@ -17,7 +17,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// blocksOf returns which of denials, at instants in order, block.
+// blocksOf returns the indexes of the denials that start a block; denials are instants in
+// order.
 func blocksOf(t rapid.TB, b sluice.Limit, denials []int64) (blocks []int) {
 	a := open(t, log(1, 366*24*h), b)
 	a.take(origin-1, 1)

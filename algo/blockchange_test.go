@@ -11,8 +11,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestBlockChanges: all blocks of one name are one. What was counted stays, and who
-// is blocked stays blocked for as long as was said.
+// TestBlockChanges: all blocks of one name share a state. Counted denials stay, and a blocked
+// key stays blocked until the end of its block.
 func TestBlockChanges(t *testing.T) {
 	named := func(l sluice.Limit) sluice.Limit { return l.WithName("b") }
 	before := named(blockOf(4, m, 10*m))
@@ -69,13 +69,13 @@ func TestBlockToAndFro(t *testing.T) {
 	}
 }
 
-// TestBlockBesideOtherForms: a name that stood for a limit of units stands for a
-// block now, and back. No unit and no denial crosses over.
+// TestBlockBesideOtherForms: a limit of units becomes a block of the same name, and back. No
+// unit counts as a denial, and no denial as a unit.
 func TestBlockBesideOtherForms(t *testing.T) {
 	guard := fixed(1, h).WithName("guard")
 	for _, v := range variants() {
 		if testkit.Fixed(v.limit).Calendar != sluice.NoCalendar || testkit.Deficit(v.limit) > 0 || testkit.Counter(v.limit).PreFilled {
-			continue // what it withholds counts on, whatever was taken
+			continue // its initial deficit stays, whatever was taken
 		}
 		old, b := v.limit.WithName("x"), blockOf(2, m, 10*m).WithName("x")
 		alone := open(t, guard, old)
@@ -130,8 +130,8 @@ func TestBlockMakesNoRoom(t *testing.T) {
 	}
 }
 
-// TestBlockWhenTheClockStepsBack: a block, and a window, last for no longer than they
-// would have, and none is cut short.
+// TestBlockWhenTheClockStepsBack: a block or a window lasts no longer than without the step,
+// and is not cut short.
 func TestBlockWhenTheClockStepsBack(t *testing.T) {
 	for _, c := range []struct {
 		name   string

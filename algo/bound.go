@@ -59,15 +59,15 @@ func Bound(l sluice.Limit, d time.Duration, others ...sluice.Limit) int64 {
 // counterBound is the bound of a sliding counter with sub-windows of sub µs. The
 // worst span starts with the last µs of a full sub-window, and ends elapsed µs into its
 // last one. Any n sub-windows in a row admit at most quota units, and so do n+1 if the
-// oldest counts whole (Conservative). Otherwise the oldest counts by the part in sight, and
-// the last sub-window may admit the rest again. The rest is rounded up, as the part in
-// sight is rounded down, unless the limit is strict. If only whole sub-windows count
+// oldest counts whole (Conservative). Otherwise the oldest counts by the part of it within the
+// window, and the last sub-window may admit the rest again. The rest is rounded up, as that
+// part is rounded down, unless the limit is strict. If only whole sub-windows count
 // (Whole), n in a row admit quota units, and the next may admit them all again.
 //
-// A Debt comes on top, once. The units of a charge lie in the sub-windows that are
-// whole in sight, which hold at most quota and Debt, or in those before, which hold at most
-// quota in as many in a row. The oldest in sight holds at most quota, of which the part out
-// of sight may be admitted again. Units never move to an earlier sub-window.
+// A Debt comes on top, once. The units of a charge lie in the sub-windows that count whole,
+// which hold at most quota and Debt, or in earlier ones; as many of these in a row hold at
+// most quota. The oldest that counts holds at most quota; the part of that outside the window
+// may be admitted again. Units never move to an earlier sub-window.
 func counterBound(c sluice.SlidingCounter, quota, sub, length int64) int64 {
 	if length < 2 {
 		return quota

@@ -17,12 +17,12 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// press is one move of the adversary: at an instant it takes as many units as
-// it gets, up to a number, and where there is debt, runs into it.
+// press is one move of the adversary: at an instant it takes as many units as possible, up to
+// a number, and uses the debt if there is any.
 type press struct{ at, units int64 }
 
-// adversary looks for the traffic that gets most units within any span of d µs
-// by climbing: it changes a press at random and keeps what is no worse.
+// adversary searches by hill climbing for the traffic that gets the most units within any span
+// of d µs: it changes a press at random and keeps the change if it is no worse.
 type adversary struct {
 	*rand.Rand
 	limit sluice.Limit
@@ -68,10 +68,10 @@ func (v *adversary) instant(presses []press) int64 {
 	}
 }
 
-// climb returns the best score it finds before it reaches enough.
+// climb returns the best score that it finds. It stops when the score reaches enough.
 func (v *adversary) climb(enough int64, tries int) (best int64, presses []press) {
 	for restart := 0; tries > 0 && best < enough; restart++ {
-		// It starts from a comb: everything, as often as parts or windows pass.
+		// It starts from a comb: all units, once for each part or window.
 		idle := max(window(v.limit)/v.limit.Quota*v.limit.Full()/2, (v.d+2*window(v.limit))/300)
 		step := []int64{part(v.limit), window(v.limit), idle + 1}[restart%3]
 		var now []press

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// answer is what the oracle and Decide must agree on.
+// answer is the part of a decision on which the oracle and Decide must agree.
 type answer struct {
 	Allowed          bool
 	Remaining        int64

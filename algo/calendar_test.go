@@ -114,7 +114,7 @@ func TestCalendarAtTheEndOfLeapYears(t *testing.T) {
 	}
 }
 
-// zones are such as have had changes of all kinds.
+// zones are time zones with changes of all kinds.
 var zones = []string{
 	"UTC", "America/New_York", "Europe/Berlin", "America/Sao_Paulo", "Asia/Beirut", "America/St_Johns", "Pacific/Apia",
 	"Asia/Seoul", "Australia/Lord_Howe", "Antarctica/Troll", "Antarctica/Casey", "Antarctica/Vostok", "Africa/Casablanca", "Asia/Gaza",
@@ -194,8 +194,7 @@ func anyMoment(t *rapid.T, c sluice.Calendar) (m sluice.Moment) {
 	return m
 }
 
-// beginsAt fails unless local clocks show the Moment at an instant, or have just
-// gone past it without.
+// beginsAt fails unless local clocks show the Moment at an instant, or have just skipped it.
 func beginsAt(t *rapid.T, term *sluice.Term, start int64) {
 	wall := func(at int64) time.Time {
 		_, offset := time.UnixMicro(at).In(term.Location).Zone()

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// under decides a take or another operation under a limit, over states that it
-// and other limits of its name have left, and returns what they become.
+// under decides an operation under a limit over states that limits of its name have written,
+// and returns the new states.
 func under(t *testing.T, text string, op sluice.Op, cost, now int64, states []algo.State) (sluice.Decision, []algo.State) {
 	t.Helper()
 	return decideUnder(t, text, sluice.Request{Op: op, Charge: sluice.Charge{Cost: cost}}, now, states)
@@ -96,7 +96,7 @@ func TestDenialKeepsNothingOfOtherForms(t *testing.T) {
 		allowed bool
 	}{{sluice.OpTake, 20, false}, {sluice.OpReserve, 20, false}, {sluice.OpTake, 0, true}, {sluice.OpCharge, 0, true}} {
 		d, left := under(t, whole, c.op, c.cost, late, states)
-		if d.Allowed != c.allowed || d.Remaining != 11 { // a twentieth of the 10 is out of sight, which makes them 9
+		if d.Allowed != c.allowed || d.Remaining != 11 { // a twentieth of the 10 has expired, which makes them 9
 			t.Errorf("%v %d: got %+v, want what the other form counts", c.op, c.cost, d)
 		}
 		if d, _ = refund(whole, 10, taken, late+1, left); d.Spent != 0 {
@@ -105,8 +105,8 @@ func TestDenialKeepsNothingOfOtherForms(t *testing.T) {
 	}
 }
 
-// TestIdleStatesSayNothing: decisions do not depend on whether the store has dropped
-// idle states, whichever limits of the name left them.
+// TestIdleStatesSayNothing: decisions do not depend on whether the store has dropped idle
+// states, whichever limits of the name wrote them.
 func TestIdleStatesSayNothing(t *testing.T) {
 	texts := []string{
 		"n: 20/s sliding-counter", "n: 20/s sliding-counter strict", "n: 20/s sliding-counter sub-windows 5", "n: 9/s fixed-window",

@@ -13,10 +13,10 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestInvariant12ClockBackGrantsNothing lets the clock step back and forth. By
-// the latest time at which anything was counted, no bound is exceeded, as long
-// as the clock does not go back behind an instant at which the key was idle, of
-// which no state is kept, or further than the state may be ahead.
+// TestInvariant12ClockBackGrantsNothing lets the clock step back and forth. Measured at the
+// latest instants of the counted units, no bound is exceeded, as long as the clock does not go
+// back behind an instant at which the key was idle and had no state, or further than a state
+// may be ahead.
 func TestInvariant12ClockBackGrantsNothing(t *testing.T) {
 	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
 		p := open(t, l)
@@ -51,8 +51,8 @@ func TestInvariant12ClockBackGrantsNothing(t *testing.T) {
 	})
 }
 
-// stall is the longest that a key can be denied because the clock stepped back:
-// what a state can be ahead at most, and its debt.
+// stall is the longest time that a key can be denied because the clock stepped back: the time
+// that a state can be ahead, plus its debt.
 func stall(l sluice.Limit) int64 {
 	full := l.Filled()
 	w := window(l)
@@ -116,8 +116,8 @@ func TestClockBackAndForth(t *testing.T) {
 	})
 }
 
-// longest is the longest that a key which had units left waits because the clock stepped
-// back: a window, or until all that it may owe is paid.
+// longest returns the longest wait, because the clock stepped back, of a key that had units
+// left: a window, or the time in which its largest debt is paid.
 func longest(l sluice.Limit) int64 {
 	f, w := l.Filled(), window(l)
 	switch {
@@ -202,8 +202,7 @@ func TestTimeBeforeZeroIsZero(t *testing.T) {
 	}
 }
 
-// TestTimeHasAnEnd: at the end of int64 time no longer passes, but neither
-// does anything overflow.
+// TestTimeHasAnEnd: at the end of int64 time stops, and nothing overflows.
 func TestTimeHasAnEnd(t *testing.T) {
 	for _, v := range variants() {
 		for _, now := range []int64{1<<52 - 1, 1 << 52, 1 << 53, math.MaxInt64} {
@@ -225,8 +224,8 @@ func TestTimeHasAnEnd(t *testing.T) {
 	}
 }
 
-// TestStartIsTheRules: the units withheld at a rule's start are earned once, by the
-// rule and not by each key, so that a caller that seldom comes is served.
+// TestStartIsTheRules: the units withheld at a rule's start are earned once by the rule and
+// not by each key, so that a rare caller is served.
 func TestStartIsTheRules(t *testing.T) {
 	for _, c := range []struct {
 		name  string

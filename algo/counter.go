@@ -40,7 +40,8 @@ type counter interface {
 	// that fits is full minus counted.
 	counted(t *sluice.Term, s *State, now int64) int64
 	// earliest returns the first instant from now on at which cost fits if no other
-	// request comes. Cost is at most what the limit holds, without the units it lends.
+	// request comes. Cost is at most the units of an idle key, without those that the limit
+	// lends.
 	earliest(t *sluice.Term, s *State, now, cost int64) int64
 	// spend counts cost, which is positive, at instant at ≥ now.
 	spend(t *sluice.Term, s *State, now, at, cost int64)
@@ -64,7 +65,7 @@ type counter interface {
 // grant is the receipt of a refund.
 type grant struct {
 	at  int64 // when the units were counted
-	due int64 // when a queue let them go on; elsewhere at
+	due int64 // when a queue let them pass; elsewhere at
 	// units are given back of the held units of the receipt.
 	units, held int64
 	foreign     bool // another limit wrote the state

@@ -37,7 +37,7 @@ func (c slidingCounter) owed(t *sluice.Term, s *State) int64 {
 }
 
 // owes returns the time from the start of the newest sub-window until all owed units have
-// moved on to their sub-windows, as older units leave the sight.
+// moved on to their sub-windows, as older units expire.
 func (c slidingCounter) owes(t *sluice.Term, s *State) int64 {
 	owed, w := c.owed(t, s), writer(t, s)
 	if owed == 0 {

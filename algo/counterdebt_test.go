@@ -39,8 +39,8 @@ func TestCounterPaysItsDebt(t *testing.T) {
 	}
 }
 
-// payDebt sends responses until so many windows have passed: each takes a unit, and what
-// else it costs is charged once all that came at once have been let in.
+// payDebt sends requests for a number of windows: each takes a unit, and the rest of its cost
+// is charged after all requests of the same instant have passed.
 func payDebt(t *testing.T, l sluice.Limit, cost, gap, atOnce int64, windows int64) {
 	t.Helper()
 	longest := 11 * part(l) * run(l)

@@ -8,7 +8,7 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// Credit is the units that an add gives above a full bucket. A bucket has credit only while
+// Credit means the units that an add gives above a full bucket. A bucket has credit only while
 // it owes nothing, and spends it before other units. So a balance is either credit, with
 // B = −credit and Idle the instant at which it lapses, or as in bucket.go.
 

@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// creditOf gives a limit credit that lasts so many µs.
+// creditOf gives a limit credit that lasts for micros µs.
 func creditOf(n, micros int64) func(*sluice.Limit) {
 	return option(func(b *sluice.TokenBucket) { b.Credit, b.CreditFor = n, dur(micros) })
 }
@@ -28,7 +28,7 @@ func (a *account) convert(now int64) sluice.Decision {
 	return a.do(now, sluice.Request{Op: sluice.OpConvert})
 }
 
-// left fails unless so many units are left at now.
+// left fails unless want units are left at now.
 func (a *account) left(now, want int64) {
 	a.t.Helper()
 	if got := a.peek(now, 0).Remaining; got != want {
@@ -67,7 +67,7 @@ func TestAddAsBucket4j(t *testing.T) {
 func TestCreditLapses(t *testing.T) {
 	a := open(t, with(tokens(10, s, 10), creditOf(20, h)))
 	a.gives(origin, 30, 20)
-	a.gives(origin+m, 5, 0) // which gives none, so it lasts no longer
+	a.gives(origin+m, 5, 0) // gives no credit, so it does not prolong it
 	a.left(origin+h-1, 30)
 	a.left(origin+h, 10)
 
@@ -180,12 +180,11 @@ func TestCreditWhenTheClockStepsBack(t *testing.T) {
 	a.left(origin+h, 10)
 }
 
-// added is units that were given at an instant, and until when what was reserved then
-// is due.
+// added records units given at an instant, and the due instant of the units reserved then.
 type added struct{ at, until, units int64 }
 
-// checkBesideAdds fails if in some span more was admitted than the bound of the limits
-// says and was added in it, or before it while units were reserved that are due in it.
+// checkBesideAdds fails if more units were admitted in a span than the bound of the limits
+// plus the units added in it, or added before it while units were reserved that are due in it.
 func checkBesideAdds(t *rapid.T, book admissions, adds []added, limits ...sluice.Limit) {
 	for i := range book {
 		units := int64(0)
@@ -249,8 +248,8 @@ func TestBoundBesideAdds(t *testing.T) {
 	}
 }
 
-// TestBoundWithCreditIsReached by a caller that spends all units at once, and then each as
-// it comes back.
+// TestBoundWithCreditIsReached: a caller that spends all units at once, and then each as it is
+// refilled, reaches the bound.
 func TestBoundWithCreditIsReached(t *testing.T) {
 	for _, l := range []sluice.Limit{
 		with(tokens(7, s, 5), creditOf(9, s)), with(tokens(100, 10*ms, 30), creditOf(50, 5*ms)), with(tokens(3, 24*h, 4), creditOf(20, 240*h)),

@@ -9,8 +9,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// FuzzDecide plays bytes as requests on any variant: whatever they are, the
-// bounds hold and decisions make sense.
+// FuzzDecide plays bytes as requests on any variant: for any bytes the bounds hold and
+// decisions are consistent.
 func FuzzDecide(f *testing.F) {
 	all := variants()
 	for i := range all {

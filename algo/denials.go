@@ -33,8 +33,8 @@ func staysOut(l sluice.Limit) time.Duration {
 }
 
 // counterStaysOut is staysOut for a sliding counter, in µs: the time from the start of a
-// full sub-window until there is room for a unit. All earlier sub-windows are out of sight
-// by then.
+// full sub-window until there is room for a unit. All earlier sub-windows have expired by
+// then.
 func counterStaysOut(t *sluice.Term) int64 {
 	full, owed := t.Quota, t.Debt%t.Quota // owed after whole quotas are paid
 	paid := t.Debt / t.Quota * run(t) * t.Sub

@@ -24,7 +24,7 @@ func pressed() (list []variant) {
 	return list
 }
 
-// onTheClock reports whether a limit's windows end whatever comes.
+// onTheClock reports whether a limit's windows end whatever requests come.
 func onTheClock(l sluice.Limit) bool {
 	return testkit.Is[sluice.FixedWindow](l) && !testkit.Fixed(l).OnFirst
 }

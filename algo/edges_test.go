@@ -30,7 +30,7 @@ func TestLongReservationIsNoClockThatSteppedBack(t *testing.T) {
 		a.take(start, 1)
 		r := a.reserve(start, 1, 60*m)
 		if !r.Allowed || r.Delay < 50*time.Minute {
-			// A strict counter waits until nothing of the first is in sight.
+			// A strict counter waits until the first unit no longer counts.
 			if !testkit.Counter(l).Strict {
 				t.Errorf("%v: got %+v, want a reservation", l, r)
 			}
@@ -42,7 +42,7 @@ func TestLongReservationIsNoClockThatSteppedBack(t *testing.T) {
 		}
 		want := r.Delay + 50*time.Minute
 		if testkit.Counter(l).Strict || testkit.Counter(l).Conservative {
-			want += 10 * time.Minute // until its sub-window is out of sight
+			want += 10 * time.Minute // until its sub-window has expired
 		}
 		if first.RetryAfter != want {
 			t.Errorf("%v: denied for %v, want %v: the reservation is lost", l, first.RetryAfter, want)
@@ -115,7 +115,7 @@ func TestRefundUnderSeveralQueues(t *testing.T) {
 	if second.Delay != time.Second {
 		t.Fatalf("got a delay of %v, want 1s", second.Delay)
 	}
-	// Others use the fast queue alone; the second's unit has left it by then.
+	// Others use only the fast queue; the second's unit has left it by then.
 	do(items[:1], sluice.OpTake, origin+s/2, 5, sluice.Decision{})
 	before := items[0].State
 	do(items, sluice.OpRefund, origin+s/2, 1, second)

@@ -18,8 +18,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// explained returns the explanation of a request, which must leave the account as
-// it is, down to the last word of a ring.
+// explained returns the explanation of a request, which must not change the account, not even
+// a word of a ring.
 func (a *account) explained(now int64, req sluice.Request) sluice.Explanation {
 	a.t.Helper()
 	req.Plan = a.plan
@@ -108,7 +108,7 @@ var (
 	costOf     = regexp.MustCompile(`^a cost of ([0-9]+) at most$`)
 )
 
-// checkNumbers holds the numbers of the i-th limit's lines against what is decided.
+// checkNumbers compares the numbers in the i-th limit's lines with decisions.
 func (p *player) checkNumbers(now int64, req sluice.Request, i int, e *sluice.Explanation) {
 	p.t.Helper()
 	r := &e.Limits[i]
@@ -158,7 +158,7 @@ func (p *player) checkNumbers(now int64, req sluice.Request, i int, e *sluice.Ex
 	p.checkChanges(now, req, i, r, fail, number)
 }
 
-// checkRoom: it is the largest cost that fits.
+// checkRoom checks that the Room is the largest cost that fits.
 func (p *player) checkRoom(now int64, i int, r *sluice.Reason, fail func(string, ...any)) {
 	p.t.Helper()
 	fits := func(cost int64) bool {
@@ -176,7 +176,7 @@ func (p *player) checkChanges(now int64, req sluice.Request, i int, r *sluice.Re
 	p.t.Helper()
 	for _, c := range r.Changes {
 		if m := costOf.FindStringSubmatch(c); m != nil {
-			continue // which is the room
+			continue // that is the room
 		}
 		m := changeOf.FindStringSubmatch(c)
 		if m == nil {
@@ -185,7 +185,7 @@ func (p *player) checkChanges(now int64, req sluice.Request, i int, r *sluice.Re
 		for less := range int64(2) {
 			f := p.fork()
 			l := f.plan.Term(i).Limit
-			f.plan, f.items, f.out = compile(f.t, l), f.items[i:i+1], f.out[:1] // what the others say is another matter
+			f.plan, f.items, f.out = compile(f.t, l), f.items[i:i+1], f.out[:1] // without the other limits
 			size := &l.Quota
 			if m[1] == "burst" {
 				size = &l.Burst

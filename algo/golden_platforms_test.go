@@ -24,7 +24,7 @@ func (s *accountStore) Take(_ context.Context, req sluice.Request) (sluice.Decis
 	return s.do(s.now, req), nil
 }
 
-// TestGoldenPlatforms plays what platforms document of their own limits.
+// TestGoldenPlatforms plays the documented examples of platforms.
 func TestGoldenPlatforms(t *testing.T) {
 	for _, p := range profile.All() {
 		for _, v := range vector.Of(p.Name) {

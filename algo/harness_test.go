@@ -50,8 +50,8 @@ func compile(t rapid.TB, limits ...sluice.Limit) *sluice.Plan {
 	return testkit.Compile(t, "test", limits...)
 }
 
-// do decides req for the account's key at now, as a store does that lends Decide
-// its own memory: a state that is not Written must not have changed.
+// do decides req for the account's key at now, like a store that passes its own memory to
+// Decide: a state that is not Written must not have changed.
 func (a *account) do(now int64, req sluice.Request) sluice.Decision {
 	a.t.Helper()
 	req.Plan = a.plan
@@ -96,7 +96,7 @@ func (a *account) do(now int64, req sluice.Request) sluice.Decision {
 	return d
 }
 
-// change replaces the account's limits: others of the same names.
+// change replaces the account's limits by others of the same names.
 func (a *account) change(limits ...sluice.Limit) {
 	a.t.Helper()
 	old := a.plan
@@ -145,7 +145,7 @@ func (a *account) reset(now int64) {
 	a.do(now, sluice.Request{Op: sluice.OpReset})
 }
 
-// states returns a copy of what the store keeps.
+// states returns a copy of the states that the store keeps.
 func (a *account) states() []algo.State {
 	var all []algo.State
 	for _, it := range a.items {

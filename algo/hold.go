@@ -27,7 +27,7 @@ type Hold struct {
 }
 
 // Holds are the holds of one key under one limit, which a store keeps beside the states. The
-// zero Holds have none. A store may give [Decide] only those that it needs: the hold that the
+// zero Holds are empty. A store may give [Decide] only those that it needs: the hold that the
 // request names or, if [Holds.Whole] says so, all. It belongs to one goroutine at a time.
 type Holds struct {
 	List map[string]Hold // by id
@@ -128,8 +128,8 @@ func (h *Holds) put(id string, was, e Hold) {
 	h.Changed, h.Written = append(h.Changed, id), true
 }
 
-// void makes the open holds give nothing back: their units may have been given back, or those
-// of others be counted in their place.
+// void makes the open holds give nothing back: their units may have been given back already,
+// or other units may be counted in place of them.
 func (h *Holds) void() {
 	if h.Open > 0 {
 		h.Gen++

@@ -268,7 +268,7 @@ func TestHoldOfAnotherForm(t *testing.T) {
 
 func (a *account) charged(n int64) sluice.Charge { return sluice.Charge{Plan: a.plan, Cost: n} }
 
-// TestHoldRetries: what a repeated request comes to.
+// TestHoldRetries: the result of a repeated request.
 func TestHoldRetries(t *testing.T) {
 	k := holds(t, oneWindow, "9/100s sliding-log debt 20")
 	wantHold(t, k.hold(0, "b", 3, 10), true, sluice.HoldOpen, 3)
@@ -333,7 +333,7 @@ var heldLimits = [][]string{
 	{"5/10s sliding-log debt 6", "a: 4/20s sliding-counter debt 6", "3/5s block 4s"},
 }
 
-// draw puts a random request to both holders. It reports whether they could be compared.
+// drawHeld sends a random request to all holders, and returns their decisions.
 func drawHeld(r *rand.Rand, ks []*holder, now int64) (req sluice.Request, got []sluice.Decision) {
 	id := string(rune('a' + r.IntN(6)))
 	req.Cost = r.Int64N(5)
@@ -398,14 +398,14 @@ func TestHoldsEqualIdeal(t *testing.T) {
 // spending is units that count at an instant.
 type spending struct{ at, units int64 }
 
-// known is a hold as the rules of docs/adr/0072-holds.md have it.
+// known is a hold by the rules of docs/adr/0072-holds.md.
 type known struct {
 	state                 sluice.HoldState
 	cost, ttl, end, until int64
 	first, more           spending // those held, and those that it lacked
 }
 
-// ledger is what holds have really used, kept apart from package algo.
+// ledger records the units that holds have really used, without package algo.
 type ledger struct {
 	ids   map[string]*known
 	taken []spending
@@ -437,7 +437,7 @@ func (l *ledger) spendings() []spending {
 	return all
 }
 
-// note records a request and its decision, and fails the test if the rules say otherwise.
+// note records a request and its decision, and fails the test if the rules require another.
 func (l *ledger) note(t *testing.T, now int64, req sluice.Request, d sluice.Decision, trail []string) {
 	t.Helper()
 	l.expire(now)
@@ -501,7 +501,7 @@ func (l *ledger) note(t *testing.T, now int64, req sluice.Request, d sluice.Deci
 
 // TestHoldsSpendWhatIsUsed: a key with holds counts no fewer units than if only the units that
 // were really used had been spent, each at its instant; windows, logs and counters count no more.
-// No window has more than its bound. A denied request is never told to come too early.
+// No window has more than its bound. No RetryAfter is too short.
 func TestHoldsSpendWhatIsUsed(t *testing.T) {
 	for n, limits := range heldLimits {
 		if len(limits) > 1 {

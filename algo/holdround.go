@@ -17,8 +17,8 @@ type holdRound struct {
 	req    *sluice.Request
 	items  []Item
 	holds  []*Holds
-	before []Item // the items as they must be kept if nothing else is written
-	ended  []bool // whether they must be
+	before []Item // the items to keep if nothing else is written
+	ended  []bool // whether an item of before must be kept
 	now    int64
 }
 
@@ -32,8 +32,8 @@ func holding(req *sluice.Request, items []Item) bool {
 	return req.Hold != nil
 }
 
-// decideHeld decides a request that names a hold, or whose keys have holds, by rules that
-// docs/adr/0072-holds.md has: first all holds that are over end, each at its own end. plain
+// decideHeld decides a request that names a hold, or whose keys have holds, by the rules of
+// docs/adr/0072-holds.md. First all holds that are over end, each at its own end. plain
 // decides a request over the items, which then have no holds, at now.
 func decideHeld(req *sluice.Request, items []Item, now int64, plain func(*sluice.Request) sluice.Decision) (d sluice.Decision) {
 	r := begin(req, items, now)
@@ -262,7 +262,7 @@ func (r *holdRound) extend(asked *sluice.Request, plain func(*sluice.Request) sl
 	return d
 }
 
-// take decides a take that opens a hold, or a peek in its place. Limits under which the hold is
+// take decides a take that opens a hold, or a peek of one. Limits under which the hold is
 // known charge nothing again.
 func (r *holdRound) take(asked *sluice.Request, plain func(*sluice.Request) sluice.Decision) sluice.Decision {
 	id := r.req.Hold.ID

@@ -16,8 +16,8 @@ import (
 // apart. Since is as in a bucket. Last is 1 while units are reserved ahead.
 type intervalBucket struct{}
 
-// written returns the instant of a refill as of which A units were missing.
-// It lies ahead of now only if units are reserved.
+// written returns the instant of the last refill: A units were missing after it. It lies ahead
+// of now only if units are reserved.
 func (intervalBucket) written(t *sluice.Term, s *State) int64 {
 	return s.Idle - ceilDiv(s.A, writer(t, s).Quota)*t.Micros
 }

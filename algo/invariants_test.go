@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// somewhere plays a random trace and returns its account and an instant a
-// little later: a state like any other.
+// somewhere plays a random trace and returns its account and an instant a little later: an
+// arbitrary state.
 func somewhere(t *rapid.T, l sluice.Limit) (*player, int64) {
 	p := play(open(t, l))
 	now := drawStart(t, l)
@@ -88,8 +88,8 @@ func TestInvariant09LogAdmitsAsManyAsCan(t *testing.T) {
 	})
 }
 
-// mostOf returns the most of the requests that keep to quota per window, by
-// trying all choices.
+// mostOf returns the largest number of the requests that keep to quota per window, by trying
+// all choices.
 func mostOf(at []int64, quota, window int64) (most int) {
 	for choice := range 1 << len(at) {
 		var book admissions
@@ -231,9 +231,9 @@ func TestInvariant14RemainingIsExact(t *testing.T) {
 	})
 }
 
-// oneByOne returns how many takes of one unit pass where n remain: all, but that
-// where the next waits none does behind the first that owes more than Burst, and
-// that a unit of a cold key may leave no room for the next.
+// oneByOne returns how many takes of one unit pass if n remain: all, except that with
+// next-waits none passes after the first that owes more than Burst, and that a unit of a cold
+// key may leave no room for the next.
 func oneByOne(l sluice.Limit, n int64) int64 {
 	if testkit.Token(l).WarmUp > 0 {
 		return min(n, 1)
@@ -244,8 +244,7 @@ func oneByOne(l sluice.Limit, n int64) int64 {
 	return n
 }
 
-// sameIfAlive reports whether nothing has changed, but that a state is dropped
-// once it is idle.
+// sameIfAlive reports whether nothing has changed, except that an idle state is dropped.
 func sameIfAlive(before, after algo.State, now int64) bool {
 	if before.Idle <= now {
 		return after.Zero() || after.Idle <= now

@@ -45,8 +45,8 @@ func TestNextWaits(t *testing.T) {
 	}
 }
 
-// TestBoundOfNextWaitsIsReachedByTakes: takes alone reach the bound of a limit
-// whose next waits, by which only charges reach that of a limit with a debt.
+// TestBoundOfNextWaitsIsReachedByTakes: with next-waits, takes reach the bound, which only
+// charges reach for another limit with a debt.
 func TestBoundOfNextWaitsIsReachedByTakes(t *testing.T) {
 	for _, l := range []sluice.Limit{
 		with(tokens(7, s, 5), debtOf(9), nextWaits),
@@ -81,8 +81,8 @@ func TestBoundOfNextWaitsIsReachedByTakes(t *testing.T) {
 	}
 }
 
-// TestNextWaitsOfSeveral: of several limits each lends by itself, and all must
-// have nothing owed above their Burst.
+// TestNextWaitsOfSeveral: each of several limits lends by itself, and none may owe units above
+// its Burst.
 func TestNextWaitsOfSeveral(t *testing.T) {
 	a := open(t, with(tokens(10, s, 10), debtOf(20), nextWaits).WithName("a"), tokens(40, m, 40).WithName("b"))
 	if d := a.take(origin, 31); d.Allowed || !d.TooLarge || d.Binding != 0 {

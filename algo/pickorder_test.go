@@ -11,8 +11,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestPickInAnyOrder: what a limit of another form begins with does not depend on the order
-// in which a store has the states of a key.
+// TestPickInAnyOrder: the first state of a limit of another form does not depend on the order
+// of the key's states in a store.
 func TestPickInAnyOrder(t *testing.T) {
 	now := 500_000*time.Hour.Microseconds() + 40_000_000
 	next := testkit.Plan(t, "s", "x: 10/min sliding-log")

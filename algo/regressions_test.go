@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// The tests of this file each pin a fault that was once here.
+// Each test of this file is for a fault that this package once had.
 
 func TestRefundOfMoreThanABucketHolds(t *testing.T) {
 	year := 366 * 24 * h
@@ -128,7 +128,7 @@ func TestReservationSurvivesAChange(t *testing.T) {
 			t.Fatalf("%v: got %+v", c.from, r)
 		}
 		p.change(c.to)
-		// The reserved go on at r.At: until a window later 5 of 6 are theirs.
+		// The reserved units count at r.At: for a window they are 5 of 6.
 		for _, at := range []int64{int64(r.At), int64(r.At) + s - 1} {
 			if (c.to.Burst > 0 || testkit.Is[sluice.SlidingCounter](c.from)) && at > int64(r.At) {
 				continue // a bucket has given some back by then, and a counter knows no instants
@@ -185,8 +185,8 @@ func TestRefundBeforeAReservation(t *testing.T) {
 	}
 }
 
-// TestRefundInAQueue: what has drained by the instant of a reservation is gone,
-// also where a due instant was rounded up to the same µs.
+// TestRefundInAQueue: units that have drained by the instant of a reservation are not given
+// back, even if a due instant was rounded up to the same µs.
 func TestRefundInAQueue(t *testing.T) {
 	a := open(t, leaky(4, µs, 4, 1))
 	a.take(origin, 2)

@@ -38,14 +38,14 @@ func slow() []variant {
 	}
 }
 
-// everyOp is a mix of what a key may be asked for.
+// everyOp is a mix of operations.
 var everyOp = []sluice.Op{
 	sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpCharge, sluice.OpReserve, sluice.OpReserve,
 	sluice.OpRefund, sluice.OpPeek, sluice.OpAdd, sluice.OpConvert,
 }
 
-// checkCap: no denial of a cost of p lasts longer than there is time for, and it is of
-// one that is too large if the limit can never hold it.
+// checkCap checks that no denial lasts longer than MaxRetryAfter, and that a cost is TooLarge
+// if the limit can never hold it.
 func checkCap(t *rapid.T, l sluice.Limit, cost int64, d sluice.Decision) {
 	t.Helper()
 	switch {
@@ -58,7 +58,8 @@ func checkCap(t *rapid.T, l sluice.Limit, cost int64, d sluice.Decision) {
 	}
 }
 
-// TestRetryAfterHasACap whatever came before, and after it the cost fits.
+// TestRetryAfterHasACap: RetryAfter is bounded whatever came before, and after it the cost
+// fits.
 func TestRetryAfterHasACap(t *testing.T) {
 	for _, v := range append(variants(), slow()...) {
 		t.Run(v.name, func(t *testing.T) {
@@ -86,7 +87,7 @@ func TestRetryAfterHasACap(t *testing.T) {
 	}
 }
 
-// TestRetryAfterHasACapThroughChanges of the limit, while keys live.
+// TestRetryAfterHasACapThroughChanges: the same holds if limits change while keys live.
 func TestRetryAfterHasACapThroughChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var limits []sluice.Limit

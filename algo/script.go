@@ -16,12 +16,12 @@ import (
 // A state further ahead is from before the clock stepped back.
 func Horizon(t *sluice.Term) int64 { return counterOf(t).horizon(t) }
 
-// DecidePart decides a part of req as [Decide] does: items are those of its limits whose states
-// are at hand, and the other limits are decided elsewhere. With denied, one of these denies an
-// OpTake, and DecidePart denies it even if none of items does. No unit of an OpReserve or
-// OpCharge is spent earlier than least from now, when the other limits have their turn. The
-// result turn is the time from now until an OpCharge counts: after the units that are reserved
-// in the states.
+// DecidePart decides a part of req as [Decide] does: items are the limits whose states the
+// caller has, and the other limits are decided elsewhere. With denied, one of the others
+// denies an OpTake, and DecidePart denies it even if none of items does. No unit of an
+// OpReserve or OpCharge is spent earlier than least from now, when the other limits have their
+// turn. The result turn is the time from now until an OpCharge counts: after the units that
+// are reserved in the states.
 func DecidePart(req *sluice.Request, items []Item, now int64, denied bool, least time.Duration) (d sluice.Decision, turn time.Duration) {
 	now = clamp(now)
 	if holding(req, items) {

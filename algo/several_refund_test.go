@@ -12,9 +12,9 @@ import (
 )
 
 // TestRefundOfSeveralStaysWithinEachBound mixes requests under two limits with
-// requests under one of them. A reservation of both counts in each when the
-// slower can serve it, which may be long behind the other's own earliest instant;
-// what is given back of it must not be spent twice there.
+// requests under one of them. A reservation under both counts in each when the slower can
+// serve it, which may be long after the other's own earliest instant. Units given back must
+// not be spent twice there.
 func TestRefundOfSeveralStaysWithinEachBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := []sluice.Limit{

@@ -11,8 +11,8 @@ import (
 )
 
 // slidingCounter counts units per sub-window of Sub µs, aligned to the clock. SubWindows of
-// them make a Window. The oldest sub-window is only partly in sight: it is weighed by
-// the part in sight (an estimate that assumes its units were spread evenly), or counted
+// them make a Window. The oldest sub-window lies only partly in the window (in sight): it is
+// weighed by that part (an estimate that assumes its units were spread evenly), or counted
 // whole if Conservative. The weighed units are rounded down or, if Strict, up. If Whole,
 // the oldest sub-window is not counted: SubWindows in a row count, of which the running
 // one is the last.

@@ -18,9 +18,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// tally is a sliding counter written down as plainly as its rule: counts per
-// sub-window for ever, and products of any size. What is above the quota moves on from
-// each sub-window to the next.
+// tally is a sliding counter written as plainly as its rule: counts of all sub-windows, and
+// products of any size. Units above the quota move from each sub-window to the next.
 type tally struct {
 	limit  sluice.Limit
 	counts map[int64]int64 // by number of the sub-window
@@ -33,7 +32,7 @@ func (y *tally) add(now, units int64) {
 	y.counts[now/part(y.limit)] += units
 }
 
-// at returns what it is at now.
+// at returns the tally at now.
 func (y *tally) at(now int64) *tally {
 	paid := &tally{y.limit, maps.Clone(y.counts), y.last}
 	for ; y.limit.Debt > 0 && paid.last < now/part(y.limit); paid.last++ {
@@ -112,7 +111,7 @@ func moment(t *rapid.T, l sluice.Limit, now int64) int64 {
 	return now + gap
 }
 
-// TestCounterIsItsRule: every decision is what the rule says, a cost fits if
+// TestCounterIsItsRule: every decision follows the rule, a cost fits if
 // and only if it is at most Remaining, and RetryAfter is the first µs at which
 // it fits, at every scale.
 func TestCounterIsItsRule(t *testing.T) {
@@ -174,8 +173,8 @@ func TestCounterBoundAtEveryScale(t *testing.T) {
 	})
 }
 
-// TestCounterBoundIsReachedAtEveryScale plays the worst traffic itself: all in
-// the last µs of a sub-window, and all that fits when it is nearly out of sight.
+// TestCounterBoundIsReachedAtEveryScale plays the worst traffic itself: all units in the last
+// µs of a sub-window, and all that fit when it has nearly expired.
 func TestCounterBoundIsReachedAtEveryScale(t *testing.T) {
 	for _, quota := range []int64{1, 2, 3, 7, 10, 100, 65_537, 1e9, 1e12, sluice.MaxQuota} {
 		for _, sub := range []int64{1, 2, 3, ms, s, 90 * s, h, sluice.MaxWindow.Microseconds() / 60} {
@@ -208,8 +207,8 @@ func reach(t *testing.T, l sluice.Limit, elapsed int64) {
 	}
 }
 
-// TestShareServed takes one unit whenever one fits, like a client that
-// presses all the time, and states which part of its quota it gets.
+// TestShareServed takes one unit whenever one fits, like a client that sends all the time, and
+// checks which part of its quota it gets.
 func TestShareServed(t *testing.T) {
 	quotas := []int64{1, 2, 3, 5, 10, 30, 100}
 	for _, c := range []struct {
@@ -238,8 +237,8 @@ func TestShareServed(t *testing.T) {
 	}
 }
 
-// served returns the part of its quota that a client gets which presses all the
-// time, over many windows of which the first is left out.
+// served returns the part of the quota that a client gets if it sends all the time, over many
+// windows without the first.
 func served(t *testing.T, l sluice.Limit) float64 {
 	const windows = 610 // of 61 sub-windows each, so that a slow beat comes out whole
 	a, now, units := open(t, l), origin, int64(0)

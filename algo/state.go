@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// State is the state of one key under one limit, which a store keeps. The zero State
-// means that the key has spent nothing. Each algorithm defines A and B in its own way.
+// State is the state of one key under one limit, which a store keeps. The zero State is that
+// of a key that has spent nothing. Each algorithm defines A and B in its own way.
 // State is a value; its ring belongs to one goroutine at a time.
 type State struct {
 	// Idle is the instant from which the key is fully refilled, so that the state may be
@@ -23,8 +23,8 @@ type State struct {
 	Idle int64
 	// A and B are microseconds or units, depending on the algorithm.
 	A, B int64
-	// Reserved reports that the state's own instant lies ahead because of a
-	// reservation: an earlier take is decided as of that instant.
+	// Reserved says that the state's own instant lies ahead because of a reservation: an
+	// earlier take is decided as of that instant.
 	Reserved bool
 	// By is the limit that wrote the state, with the scope, name and form of the item's
 	// limit; nil means the item's own.

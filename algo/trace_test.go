@@ -83,13 +83,13 @@ func drawStart(t *rapid.T, l sluice.Limit) int64 {
 	return origin + rapid.Int64Range(0, window(l)).Draw(t, "start")
 }
 
-// receipt is units that were spent and could be given back.
+// receipt records spent units that can be given back.
 type receipt struct {
 	units int64
 	taken sluice.Decision
 }
 
-// player plays events on an account and keeps the books.
+// player plays events on an account and records the admitted units.
 type player struct {
 	*account
 	admissions admissions
@@ -98,7 +98,7 @@ type player struct {
 
 func play(a *account) *player { return &player{account: a} }
 
-// step decides e at now and enters it in the books.
+// step decides e at now and records it.
 func (p *player) step(now int64, e event) sluice.Decision {
 	p.t.Helper()
 	req := sluice.Request{Op: e.Op, Charge: sluice.Charge{Cost: e.Cost}}
@@ -154,7 +154,7 @@ func of(algorithms ...sluice.Algorithm) func(sluice.Limit) bool {
 	}
 }
 
-// admissions is every unit admitted with the instant at which it counts, in order.
+// admissions holds all admitted units with the instants at which they count, in order.
 type admissions []admitted
 
 type admitted struct{ at, units int64 }

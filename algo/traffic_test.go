@@ -94,8 +94,8 @@ func parseTokens(line string) (arrival, bool) {
 	return arrival{"all", at.UnixMicro(), in + out}, err1 == nil && err2 == nil
 }
 
-// TestBoundsOnRealTraffic limits real requests by every algorithm and checks
-// every key's books.
+// TestBoundsOnRealTraffic limits real requests by every algorithm and checks the bounds of
+// every key.
 func TestBoundsOnRealTraffic(t *testing.T) {
 	for _, c := range []struct {
 		name, file string
@@ -144,7 +144,7 @@ func TestBoundsOnRealTraffic(t *testing.T) {
 	}
 }
 
-// everyAlgorithm returns a limit of each, of a log only where it may.
+// everyAlgorithm returns a limit of each algorithm, a log only if its quota allows.
 func everyAlgorithm(quota, window int64) []sluice.Limit {
 	all := []sluice.Limit{
 		tokens(quota, window, quota),

@@ -15,9 +15,9 @@ type variant struct {
 	limit sluice.Limit
 }
 
-// variants returns limits of every algorithm in every variant, with quotas that
-// divide their windows and such that do not. Windows are short, so that
-// random instants meet all of their parts.
+// variants returns limits of every algorithm in every variant, with quotas that divide their
+// windows and quotas that do not. Windows are short, so that random instants fall into all of
+// their parts.
 func variants() []variant {
 	month := sluice.Limit{Algorithm: sluice.FixedWindow{Calendar: sluice.Month, Zone: "America/New_York"}, Quota: 7}
 	week := sluice.Limit{Algorithm: sluice.FixedWindow{Calendar: sluice.Week, WeekStart: time.Monday, Zone: "Europe/Berlin"}, Quota: 7}

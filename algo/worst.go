@@ -13,10 +13,10 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// Worst is the worst that a limit does to its clients and lets through to what it protects,
-// whatever the traffic, besides its [Bound]. All fields are 0 for a limit that is not valid.
+// Worst is the worst case of a limit besides its [Bound], for its clients and for the service
+// that it protects, whatever the traffic. All fields are 0 for a limit that is not valid.
 type Worst struct {
-	// Released is the most units that a leaky bucket lets go on in any Window, and Delay the
+	// Released is the most units that a leaky bucket releases in any Window, and Delay the
 	// longest delay of a unit in its queue. They are 0 for other algorithms.
 	Released int64
 	Delay    time.Duration
@@ -27,7 +27,7 @@ type Worst struct {
 	// however many they are: half of the WarmUp, for a cold key. It is 0 without a WarmUp.
 	Late time.Duration
 	// StaysOut is the longest time after its last request for which a limit that counts
-	// denials denies a key a unit, however long the key has pressed before. Reserved units
+	// denials denies a key a unit, however long it sent requests before. Reserved units
 	// and other limits come on top. It is 0 for a limit that does not count denials.
 	StaysOut time.Duration
 	// LeastDenials and MostDenials are how many denials by other limits in a span

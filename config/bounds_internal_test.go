@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/internal/source"
 )
 
-// TestBounds: the copies of bounds and sources are those of the packages that enforce them.
+// TestBounds: the copies of bounds and sources equal those in the packages that enforce them.
 func TestBounds(t *testing.T) {
 	for name, pair := range map[string][2]any{
 		"hops":    {maxHops, clientip.MostHops},

@@ -22,12 +22,12 @@ type Config struct {
 	Admin     Admin
 	Store     Store
 	ClientIP  ClientIP
-	Tokens    *Tokens        // nil: tokens are not verified, and no claim is known
+	Tokens    *Tokens        // nil: tokens are not verified, and requests have no claims
 	Allow     []netip.Prefix // clients admitted; none: all
 	Deny      []netip.Prefix // clients refused, whatever Allow says
 	Exempt    []netip.Prefix // clients without limits; also in each rule
 	MaxHeld   int64          // requests delayed at once, over all rules; zero: the default
-	Abandoned int64          // requests at once that go on without their client; zero: the default
+	Abandoned int64          // requests at once that continue without their client; zero: the default
 	// MaxHeldPerKey is the most requests delayed at once for one key; zero: a tenth of
 	// MaxHeld, at least 10.
 	MaxHeldPerKey int64
@@ -99,7 +99,7 @@ type Admin struct {
 	Address   string // host:port; empty: the default; "off": none
 	TokenFile string // file of a bearer token
 	// Public lets Address be reachable from other machines without a token. The pages that
-	// show or change keys are left out then.
+	// show or change keys are then omitted.
 	Public bool
 	// OverridesFile keeps the overrides made at run time; empty: they are in memory only.
 	OverridesFile string

@@ -44,7 +44,7 @@ func (f Faults) Error() string {
 type NamedFile struct{ Key, Path string }
 
 // NamedFaults returns the problems of named files as [Faults], each at the first place that
-// names its file, or nil if there are none. Each line of an error is a fault. A fault of a
+// names its file, or nil if there are no problems. Each line of an error is a fault. A fault of a
 // file that the configuration does not name is at 1:1 and names that file.
 func (c *Config) NamedFaults(problems map[NamedFile][]error) error {
 	var faults []document.Fault

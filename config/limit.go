@@ -74,7 +74,7 @@ func (d *decoder) limitKeys(n *yaml.Node, of like) (limits []policy.Limit) {
 	}
 	before := d.Count()
 	d.Mapping(n, "a limit", document.Key("soft", "Limit above which requests are allowed with a warning.", read(&soft, of.limits)), document.Key("grace", "Limit above which they are denied.", read(&grace, of.graces)),
-		document.Key("like", "A platform whose limits these are.", func(n *yaml.Node) {
+		document.Key("like", "Platform that gives the limits.", func(n *yaml.Node) {
 			platform = n
 			limits = d.likeLimits(n)
 		}))
@@ -247,7 +247,7 @@ func (d *decoder) cost(n *yaml.Node, c *policy.Cost) {
 		d.Word("request_header", "Header field of the request with its cost.", &request),
 		d.Word("response_header", "Header field of the response with its cost.", &response),
 		d.Number("most", "The largest number that is trusted.", 1, sluice.MaxQuota, &c.Most),
-		d.Number("estimate", "What is charged on arrival (default 1).", 1, sluice.MaxQuota, &c.Units),
+		d.Number("estimate", "Units charged on arrival (default 1).", 1, sluice.MaxQuota, &c.Units),
 	)
 	switch {
 	case d.Count() > before:
@@ -282,7 +282,7 @@ func (d *decoder) when(n *yaml.Node) *policy.When {
 		return w
 	}
 	before := d.Count()
-	d.Mapping(n, "when", document.Key("response", "Statuses that count: 401, 4xx or 500-503.", statuses), document.Key("charge", "first: charge on arrival, and refund what does not count (default: charge what counts, once the response is known).", func(n *yaml.Node) {
+	d.Mapping(n, "when", document.Key("response", "Statuses that count: 401, 4xx or 500-503.", statuses), document.Key("charge", "first: charge requests on arrival, and refund those that do not count (default: charge those that count, once the response is known).", func(n *yaml.Node) {
 		var word string
 		d.Choice(n, "charge", &word, "first")
 		w.ChargeFirst = word == "first"

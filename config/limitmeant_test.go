@@ -10,8 +10,8 @@ import (
 	"github.com/sluicegate/sluice/config"
 )
 
-// TestLimitOfKeys: a limit in another limiter's form is refused with sluice's form, which is
-// accepted.
+// TestLimitOfKeys: a limit in another limiter's form is refused with an error that shows
+// sluice's form, which is accepted.
 func TestLimitOfKeys(t *testing.T) {
 	for limit, want := range map[string]string{
 		"{rate: 60, per: min, burst: 10}":                "60/min burst 10",

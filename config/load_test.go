@@ -72,7 +72,7 @@ rules:
 	// GET /v1/items 400
 }
 
-// TestErrors: what is wrong with a file is typed, and has its place.
+// TestErrors: the faults of a file are typed errors with a place.
 func TestErrors(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "sluice.yaml")
 	if _, err := config.Load(name); !errors.Is(err, fs.ErrNotExist) {

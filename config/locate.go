@@ -25,7 +25,7 @@ func locate(rule *yaml.Node, place []policy.Step) *yaml.Node {
 			continue // the rule is its only level
 		}
 		if platform := document.Child(at, "like"); next == nil && platform != nil && at == rule {
-			return platform // it has all that the rule leaves out
+			return platform // it has the parts that the rule lacks
 		}
 		if next == nil {
 			return at

@@ -16,10 +16,10 @@ import (
 
 // DecisionLog configures the log of decisions, a line for each request.
 type DecisionLog struct {
-	File string // or stdout, or stderr; empty: there is none
+	File string // or stdout, or stderr; empty: no log
 	// Requests is "all", "denied" or "sample"; empty: all.
 	Requests string
-	Every    int64  // a sample has the requests of one key in so many
+	Every    int64  // a sample has the requests of one key in Every
 	By       string // the rule of these keys; empty: the client's address
 	Plain    bool   // keys are written in clear, not hashed
 	// SecretFile holds the secret with which keys are hashed; empty: a secret of the process.
@@ -28,7 +28,7 @@ type DecisionLog struct {
 
 // AccessLog configures the log of requests in the combined format.
 type AccessLog struct {
-	File string // or stdout, or stderr; empty: there is none
+	File string // or stdout, or stderr; empty: no log
 }
 
 func (d *decoder) decisionLog(n *yaml.Node, l *DecisionLog) {
@@ -52,7 +52,7 @@ func (d *decoder) decisionLog(n *yaml.Node, l *DecisionLog) {
 func (d *decoder) logged(n *yaml.Node, l *DecisionLog) {
 	word := func(n *yaml.Node) { d.Choice(n, "requests", &l.Requests, "all", "denied") }
 	sample := d.MappingOr(n, "requests", word,
-		d.Scalar("sample", "One of how many keys, such as 1/100.", func(n *yaml.Node, s string) {
+		d.Scalar("sample", "Share of the keys, such as 1/100.", func(n *yaml.Node, s string) {
 			one, every, ok := strings.Cut(s, "/")
 			v, err := strconv.ParseInt(strings.ReplaceAll(every, "_", ""), 10, 64)
 			if !ok || one != "1" || err != nil || v < 1 || v > 1_000_000_000 {
@@ -61,7 +61,7 @@ func (d *decoder) logged(n *yaml.Node, l *DecisionLog) {
 			}
 			l.Every = v
 		}),
-		d.Word("by", "Rule whose keys these are (default: clients' addresses).", &l.By),
+		d.Word("by", "Rule of the keys (default: clients' addresses).", &l.By),
 	)
 	if !sample {
 		return

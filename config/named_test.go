@@ -10,8 +10,8 @@ import (
 	"github.com/sluicegate/sluice/config"
 )
 
-// TestNamedFaults: a fault of a file has the place that names the file; a fault of a file
-// named nowhere names the file.
+// TestNamedFaults: a fault of a file has the place at which the configuration names the file.
+// Without such a place it has the name of the file.
 func TestNamedFaults(t *testing.T) {
 	c, err := config.Parse("a.yaml", []byte("tokens: {hmac_file: secret}\nrules: [{name: a, by: ip, limits: 5/min}]\n"))
 	if err != nil {

@@ -64,18 +64,18 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		document.Key("admin", "Address of metrics, health, page and API, a mapping, or off (default 127.0.0.1:9090).", func(n *yaml.Node) { d.admin(n, &c.Admin) }),
 		document.Key("store", "Where counters are kept: memory, or a mapping with memory or redis (default memory).", func(n *yaml.Node) { d.store(n, &c.Store) }),
 		document.Key("client_ip", "How a client's address is found behind proxies.", func(n *yaml.Node) { d.clientIP(n, &c.ClientIP) }),
-		document.Key("tokens", "How tokens (JWT) are verified; without it no claim is known.", func(n *yaml.Node) { c.Tokens = d.tokens(n) }),
+		document.Key("tokens", "How tokens (JWT) are verified; without it requests have no claims.", func(n *yaml.Node) { c.Tokens = d.tokens(n) }),
 		document.Key("allow", "Networks of clients that are accepted; all others get 403 (default: all are accepted).", func(n *yaml.Node) { d.networks(n, &c.Allow) }),
 		document.Key("deny", "Networks of clients that get 403, whatever allow says.", func(n *yaml.Node) { d.networks(n, &c.Deny) }),
 		document.Key("fields", "Header fields of responses: draft-11, x-ratelimit, x-ratelimit-epoch or none (default draft-11).", func(n *yaml.Node) { d.headerFields(n, c) }),
 		d.Number("max_delayed", "Requests delayed at once, over all rules (default 10000).", 1, 1_000_000, &c.MaxHeld),
-		d.Number("abandoned", "Requests at once that go on without their client (default 1000).", 1, 1_000_000, &c.Abandoned),
+		d.Number("abandoned", "Requests at once that continue after their client has left (default 1000).", 1, 1_000_000, &c.Abandoned),
 		d.Number("max_delayed_per_key", "Requests of one key delayed at once (default: a tenth of max_delayed, at least 10).", 1, 1_000_000, &c.MaxHeldPerKey),
 		d.Number("max_connections", "Connections of clients at once, at all listeners together (default 20000, fewer where file descriptors are).", 1, 10_000_000, &c.MaxConnections),
-		document.Key("least_body_rate", "Bytes a second at which a body must come that is waited for, or off (default 240).", func(n *yaml.Node) { d.leastBodyRate(n, &c.LeastBodyRate) }),
+		document.Key("least_body_rate", "Least rate of a body that is waited for, in bytes a second, or off (default 240).", func(n *yaml.Node) { d.leastBodyRate(n, &c.LeastBodyRate) }),
 		d.Number("max_read_ahead", "Bytes of bodies kept while their requests are delayed (default 64 MiB).", 1<<16, 1<<40, &c.MaxReadAhead),
-		d.Number("nodes", "Nodes that share the store, at least: failure: local divides the limits by as many while it is unavailable (default 1).", 1, maxNodes, &c.Nodes),
-		document.Key("exempt", "Clients to whom no rule applies.", func(n *yaml.Node) {
+		d.Number("nodes", "Least number of nodes that share the store: failure: local divides the limits by it while the store is unavailable (default 1).", 1, maxNodes, &c.Nodes),
+		document.Key("exempt", "Clients that no rule applies to.", func(n *yaml.Node) {
 			d.Mapping(n, "exempt", document.Key("networks", "Networks of clients that are not limited.", func(n *yaml.Node) { d.networks(n, &c.Exempt) }))
 		}),
 		document.Key("decision_log", "A line of JSON for each request: a file, stdout or stderr, or a mapping.", func(n *yaml.Node) { d.decisionLog(n, &c.DecisionLog) }),

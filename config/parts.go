@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// answer reads the answer that a rule gives in the place of the default one.
+// answer reads the answer that a rule gives in place of the default one.
 func (d *decoder) answer(n *yaml.Node) *policy.Answer {
 	a := &policy.Answer{}
 	before := d.Count()
@@ -45,7 +45,7 @@ func (d *decoder) answerFields(a *policy.Answer) []field {
 			a.Status = int(status)
 		}),
 		d.Word("content_type", "Content-Type of the body.", &a.ContentType),
-		d.Word("body", "Body of a denial; {…} stand for figures, see docs/configuration.md.", &a.Body),
+		d.Word("body", "Body of a denial; {…} are placeholders, see docs/configuration.md.", &a.Body),
 		document.Key("denied", "Header fields of a denial.", func(n *yaml.Node) { d.texted(n, "denied", &a.Denied) }),
 	}
 }
@@ -86,7 +86,7 @@ func (d *decoder) lease(n *yaml.Node) *sluice.LeaseTerms {
 	mapped := d.MappingOr(n, "lease", d.Flag("lease", "", &on).Read,
 		d.Duration("ttl", "How long a lease holds (default 1s).", time.Microsecond, maxLeaseTTL, &t.TTL),
 		d.Number("units", "Units of a lease (default: by the limit and the rate).", 1, sluice.MaxQuota, &t.Units),
-		d.Number("nodes", "How many nodes lease (default: nodes of the file, if written).", 1, 1<<20, &nodes),
+		d.Number("nodes", "Number of nodes that lease (default: nodes of the file, if set).", 1, 1<<20, &nodes),
 	)
 	if !mapped && !on {
 		return nil

@@ -48,7 +48,7 @@ func (d *decoder) likeLimits(n *yaml.Node) (limits []policy.Limit) {
 	return limits
 }
 
-// asProfile adds what a rule leaves out from its platform's profile.
+// asProfile fills in the parts that a rule lacks from its platform's profile.
 func (r *ruleReader) asProfile(rule *yaml.Node) {
 	switch {
 	case r.platform == nil:

@@ -76,9 +76,9 @@ func (d *decoder) newRuleReader() *ruleReader {
 		d.Word("name", "Name in metrics, logs and answers, and of the budget: a-z, 0-9, '.', '_' and '-'.", &r.rule.Name).Required(),
 		document.Key("match", "Which requests the rule applies to (default: all).", func(n *yaml.Node) { d.Mapping(n, "match", match...) }),
 		r.held("levels", "Several keys that are charged together, each with limits of its own.", &r.levels, r.hierarchy),
-		r.held("like", "A platform whose limits and answers the rule has; see sluice profiles.", &r.platform, func() { d.Words(r.platform, profileNames()...) }),
+		r.held("like", "Platform that gives the rule its limits and answers; see sluice profiles.", &r.platform, func() { d.Words(r.platform, profileNames()...) }),
 		document.Key("cost", "Units of a request: a number, request-bytes, response-bytes, milliseconds, or a header's number (default 1).", func(n *yaml.Node) { d.cost(n, &r.rule.Cost) }),
-		d.Duration("hold_for", "How long the estimate of a cost that is known afterwards is held: a gateway that dies gives it back after that time (default: not held).", sluice.MinHold, sluice.MaxHold, &r.rule.HoldFor),
+		d.Duration("hold_for", "How long the estimate of a cost that is known afterwards is held; if the gateway dies, it is given back after that time (default: not held).", sluice.MinHold, sluice.MaxHold, &r.rule.HoldFor),
 		r.held("mode", "enforce, shadow (report, deny nothing) or soft (default enforce).", &r.mode, func() { r.readMode(r.mode, &r.rule) }),
 		document.Key("when", "Which responses count (default: every request counts on arrival).", func(n *yaml.Node) { r.rule.When = d.when(n) }),
 		document.Enum(d.Decoder, "failure", "What happens while the store is unavailable: open, local or closed (default open).", &r.rule.Failure, failures...),
@@ -92,7 +92,7 @@ func (d *decoder) newRuleReader() *ruleReader {
 				d.Fault(n, "retry_jitter: %v", err)
 			}
 		}),
-		d.Duration("max_wait", "How long a request may be delayed in the place of a denial (default: not).", time.Microsecond, sluice.MaxWait, &r.rule.MaxWait),
+		d.Duration("max_wait", "How long a request may be delayed instead of being denied (default: not).", time.Microsecond, sluice.MaxWait, &r.rule.MaxWait),
 		document.Key("exempt", "Clients and keys to which the rule does not apply.", func(n *yaml.Node) { d.Mapping(n, "exempt", exempt...) }),
 	}
 	for _, f := range d.levelFields(&r.flat) {
@@ -164,9 +164,9 @@ func (d *decoder) levelFields(l *policy.Level) []field {
 		}),
 		document.Key("block", "Deny a key for a while after many denials: 10min after 20 denials/min.", func(n *yaml.Node) { d.blocks(n, l) }),
 		document.Key("in_flight", "Requests at once for each key, a number or {cap, ttl}.", func(n *yaml.Node) {
-			l.InFlight = d.slots(n, "in_flight", "requests may run", "Requests at once.", "How long a request counts that does not end (default 10m).")
+			l.InFlight = d.slots(n, "in_flight", "requests may run", "Requests at once.", "How long a request that does not end counts (default 10m).")
 		}),
-		d.afterLimits("tiers", "Limits by what a part of the request says, such as a customer's tier.", func(n *yaml.Node) { l.Tiers = d.tiers(n, likeOf(l)) }),
+		d.afterLimits("tiers", "Limits by the value of a part of the request, such as a customer's tier.", func(n *yaml.Node) { l.Tiers = d.tiers(n, likeOf(l)) }),
 		d.afterLimits("overrides", "Limits of single keys.", func(n *yaml.Node) {
 			of := likeOf(l)
 			d.List(n, func(n *yaml.Node) { d.override(n, l, of) })
@@ -175,8 +175,8 @@ func (d *decoder) levelFields(l *policy.Level) []field {
 	}
 }
 
-// afterLimits returns a field that is read after the limits of its level, which its own may
-// replace.
+// afterLimits returns a field that is read after the limits of its level, as its own limits
+// may replace them.
 func (d *decoder) afterLimits(name, text string, read func(n *yaml.Node)) field {
 	return document.Key(name, text, func(n *yaml.Node) {
 		if d.Recording() {
@@ -255,7 +255,7 @@ func (d *decoder) matchFields(m *policy.Match) []field {
 	}
 }
 
-// pairsOf reads names, each with the values of which a request must have one; "*" is any.
+// pairsOf reads names, each with the accepted values; "*" is any.
 func (d *decoder) pairsOf(n *yaml.Node, what string, into *[]policy.Field) {
 	d.Pairs(n, what, 64, func(key, value *yaml.Node) {
 		f := policy.Field{Name: key.Value}
@@ -284,7 +284,7 @@ func (d *decoder) keyPart(n *yaml.Node) (p policy.Part) {
 	}
 	var parts []policy.Part
 	before := d.Count()
-	d.Mapping(m, "by", document.Key("first", "Parts, of which the first that a request has is the key.", func(n *yaml.Node) {
+	d.Mapping(m, "by", document.Key("first", "Parts; the first that a request has is the key.", func(n *yaml.Node) {
 		d.List(n, func(n *yaml.Node) { parts = append(parts, d.part(n)) })
 	}))
 	if d.Count() == before && len(parts) < 2 {
@@ -357,7 +357,7 @@ func (d *decoder) override(n *yaml.Node, l *policy.Level, of like) {
 	before := d.Count()
 	d.Mapping(n, "an override",
 		document.Key("key", "The key: a value, or a list where it has several parts.", func(n *yaml.Node) { o.Key = d.key(n) }),
-		document.Key("limits", "Limits in the place of the rule's.", func(n *yaml.Node) { o.Limits = d.limitList(n, of) }),
+		document.Key("limits", "Limits instead of the rule's.", func(n *yaml.Node) { o.Limits = d.limitList(n, of) }),
 		d.Scalar("expires", "When the override ends, such as 2026-12-31 or 2026-12-31T18:00:00Z (default: never).", func(n *yaml.Node, s string) {
 			var err error
 			if o.Expires, err = time.Parse(time.RFC3339, s); err != nil {

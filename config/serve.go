@@ -95,7 +95,7 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 		}),
 		d.Duration("timeout", "How long to wait for the response's header (default 60s).", time.Millisecond, 24*time.Hour, &u.Timeout),
 		d.Duration("longest_request", "How long a request may take, from its header to the response's last byte (default: any time).", time.Millisecond, 24*time.Hour, &u.LongestRequest),
-		d.Number("max_body", "Bytes of a request's body at most (default: any number).", 1, 1<<50, &u.MaxBody),
+		d.Number("max_body", "Longest body of a request, in bytes (default: any).", 1, 1<<50, &u.MaxBody),
 		d.Flag("upstream_host", "Send the upstream's own name in Host, not the client's (default false).", &u.UpstreamHost),
 	)
 	if u.LongestRequest > 0 && u.Timeout > u.LongestRequest {
@@ -105,7 +105,7 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 		d.Fault(n, "upstream has no url; use url: http://127.0.0.1:3000")
 	}
 	if d.Count() > before {
-		c.Upstreams = append(c.Upstreams, Upstream{}) // an upstream is given, though a faulty one
+		c.Upstreams = append(c.Upstreams, Upstream{}) // there is an upstream, although it is faulty
 		return
 	}
 	for _, o := range c.Upstreams {
@@ -180,13 +180,13 @@ var headerForm = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,256}$`)
 func (d *decoder) clientIP(n *yaml.Node, c *ClientIP) {
 	c.Line = n.Line
 	d.Mapping(n, "client_ip",
-		document.Key("trusted", "Networks of trusted proxies; [] says that there is none.", func(n *yaml.Node) {
+		document.Key("trusted", "Networks of trusted proxies; [] means that there are none.", func(n *yaml.Node) {
 			if c.None = n.Kind == yaml.SequenceNode && len(n.Content) == 0 && !d.Recording(); !c.None {
 				d.networks(n, &c.Trusted)
 			}
 		}),
 		d.Word("header", "Header field in which they name the client (default X-Forwarded-For).", &c.Header),
-		d.Number("hops", "The client is the address in the header at this place from the right, whoever the proxies are; excludes trusted.", 1, maxHops, &c.Hops),
+		d.Number("hops", "Position of the client's address in the header, counted from the right, whatever the proxies' addresses; excludes trusted.", 1, maxHops, &c.Hops),
 	)
 	if c.Hops > 0 && (len(c.Trusted) > 0 || c.None) {
 		d.Fault(document.Child(n, "hops"), "hops and trusted exclude each other; use trusted if the proxies' networks are known")
@@ -202,9 +202,9 @@ func (d *decoder) clientIP(n *yaml.Node, c *ClientIP) {
 func (d *decoder) tokens(n *yaml.Node) *Tokens {
 	t := &Tokens{}
 	d.Mapping(n, "tokens",
-		d.Word("header", "Header field with the token (default Authorization, behind Bearer).", &t.Header), d.Word("cookie", "Cookie with the token, in the place of a header field.", &t.Cookie),
+		d.Word("header", "Header field with the token (default Authorization, behind Bearer).", &t.Header), d.Word("cookie", "Cookie with the token, instead of a header field.", &t.Cookie),
 		d.path("jwks_file", "File of the keys, as a JWK set.", &t.JWKS), d.path("hmac_file", "File of the secret, for HS256, HS384 and HS512.", &t.HMAC), d.path("key_file", "File of a public key, PEM.", &t.Key),
-		d.Word("issuer", "What iss must be (default: anything).", &t.Issuer), d.Word("audience", "What aud must have (default: anything).", &t.Audience),
+		d.Word("issuer", "Required value of iss (default: any).", &t.Issuer), d.Word("audience", "Required value in aud (default: any).", &t.Audience),
 		d.Flag("required", "Requests without a token get 401 where a rule has a claim (default false).", &t.Required),
 	)
 	keys := 0

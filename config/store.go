@@ -25,7 +25,7 @@ func (d *decoder) store(n *yaml.Node, s *Store) {
 	mapped := d.MappingOr(n, "store", short,
 		document.Key("memory", "Counters in this process.", func(n *yaml.Node) {
 			memory = true
-			d.Mapping(n, "memory", d.Number("max_keys", "Keys at most; above it the keys taken least recently are evicted (default 1048576).", 1, 1<<40, &s.MaxKeys), d.path("state", "File that keeps the counters over a restart.", &s.State))
+			d.Mapping(n, "memory", d.Number("max_keys", "Maximum number of keys; above it the least recently taken keys are evicted (default 1048576).", 1, 1<<40, &s.MaxKeys), d.path("state", "File that keeps the counters over a restart.", &s.State))
 		}),
 		document.Key("redis", "Counters on Redis or Valkey, shared by all that use the same prefix.", func(n *yaml.Node) {
 			redis = true

@@ -46,7 +46,7 @@ func refuse(c *evaluate.Call) (metadata.MD, error) {
 		details = append(details, quotaFailure(c))
 	}
 	st := status.New(codes.Code(code), string(c.AppendDetail(nil)))
-	if full, err := st.WithDetails(details...); err == nil { // else without details
+	if full, err := st.WithDetails(details...); err == nil { // otherwise without details
 		st = full
 	}
 	return trailer, st.Err()

@@ -39,8 +39,8 @@ func CallOf(a policy.Attributes) Call {
 }
 
 // KeyFunc returns a key that calls f, which must be safe for concurrent use. The name is
-// for error texts: "tenant". If the call lacks the key, f returns ""; for another fault of the
-// client, a [*policy.PartError]. Any other error is treated as a store error.
+// for error texts: "tenant". If the call lacks the key, f returns "". For another fault of the
+// client it returns a [*policy.PartError]. Any other error is treated as a store error.
 func KeyFunc(name string, f func(Call) (string, error)) policy.Part {
 	if f == nil {
 		return policy.Func(name, nil)

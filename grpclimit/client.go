@@ -31,9 +31,9 @@ type ClientOptions struct {
 	// or that would outlast the call's deadline, is not started: see [WaitError].
 	MaxWait time.Duration
 
-	// MaxRetryAfter bounds how long one answer may hold calls back. If an answer asks for
-	// more, one call is sent after MaxRetryAfter all the same, and the others wait for its
-	// answer. At most sluice.MaxWindow. Zero means 10 minutes, or MaxWait if that is longer.
+	// MaxRetryAfter bounds how long one answer may delay calls. If an answer asks for more,
+	// one call is sent after MaxRetryAfter anyway, and the others wait for its answer. At most
+	// sluice.MaxWindow. Zero means 10 minutes, or MaxWait if that is longer.
 	MaxRetryAfter time.Duration
 
 	// MaxRetries is how often a unary call is sent again after a denial. Zero means 3, a
@@ -76,8 +76,8 @@ func (e *WaitError) Error() string {
 func (e *WaitError) Unwrap() error { return e.err }
 
 // GRPCStatus returns DEADLINE_EXCEEDED if the call's own deadline was too close, and
-// RESOURCE_EXHAUSTED if MaxWait was too short. It has no RetryInfo: a server that returns it
-// does not hold its own callers back.
+// RESOURCE_EXHAUSTED if MaxWait was too short. It has no RetryInfo, so that a server that
+// returns it does not delay its own callers.
 func (e *WaitError) GRPCStatus() *status.Status {
 	code := codes.ResourceExhausted
 	if e.err != nil {
@@ -86,23 +86,23 @@ func (e *WaitError) GRPCStatus() *status.Status {
 	return status.New(code, e.Error())
 }
 
-// Client has the interceptors that keep to the limits that servers state. It works with any
+// Client has interceptors that obey the limits that servers state. It works with any
 // server that sends RetryInfo or grpc-retry-pushback-ms.
 //
 // A denial is RESOURCE_EXHAUSTED or UNAVAILABLE with the time of a retry: in the detail
 // google.rpc.RetryInfo, or else in grpc-retry-pushback-ms or the longest retry-after of the
-// trailer. No call to that target is sent before that time. A unary call is then sent again,
-// after a further random delay so that clients do not return all at once, as often and as long
-// as the options and its deadline allow; after that the server's status is returned unchanged.
-// A status without a time, as of a message too large, or with a negative pushback, is returned
-// and delays no other call.
+// trailer. No call to that target is sent before that time. A unary call is then sent again as
+// often and as long as the options and its deadline allow, after a further random delay so
+// that clients do not all return at once. After that the server's status is returned
+// unchanged. A status without a time, such as that of a message too large, or with a negative
+// pushback, is returned and delays no other call.
 //
-// Of ratelimit-policy and ratelimit, in the header of an answer or the trailer of a denial, a
-// Client makes a pace, as package httpclient does of the fields of the same names: calls are
-// sent in the order of their arrival, spread over the time of the limit. A quota that only
+// A Client follows ratelimit-policy and ratelimit, in the header of an answer or the trailer
+// of a denial, as package httpclient follows the fields of the same names: calls are sent in
+// the order of their arrival, spread over the time of the limit. A quota that only
 // denials state applies until none has stated it for MaxRetryAfter. Until a target has stated
-// a limit no call is delayed. A call whose server answers nothing for a second is taken as
-// counted, however long it or its stream lasts.
+// a limit no call is delayed. A call whose server has not answered for a second is assumed to
+// be counted, however long it or its stream lasts.
 //
 // A retryPolicy of grpc-go works below the interceptors, obeys pushbacks too, and does not
 // pace its repetitions: a call may reach the server maxAttempts times (MaxRetries + 1) times.
@@ -128,8 +128,8 @@ func NewClient(o ClientOptions) (*Client, error) {
 }
 
 // Forget forgets the limits that a target has stated. Its next calls are not delayed, and
-// waiting calls go on. The target is as given to [grpc.NewClient] and in [WaitError]. Forget
-// applies to all its partitions.
+// waiting calls continue. The target is as given to [grpc.NewClient] and in [WaitError].
+// Forget applies to all its partitions.
 func (c *Client) Forget(target string) { c.budgets.Forget(target) }
 
 // DialOptions returns the interceptors of unary calls and of streams. Interceptors of earlier

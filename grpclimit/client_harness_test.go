@@ -60,7 +60,7 @@ func (*clientService) StreamingInputCall(s grpc.ClientStreamingServer[testgrpc.S
 // trailer, and its error.
 type clientAnswer func(n int64) (header, trailer metadata.MD, err error)
 
-// clientServer is a server whose calls a limit, or answer, decides before they are handled.
+// clientServer is a server; a limit, or answer, decides its calls before they are handled.
 type clientServer struct {
 	limit           *grpclimit.Server
 	answer          clientAnswer

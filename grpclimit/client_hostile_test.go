@@ -152,7 +152,7 @@ func TestClientWithoutAnswer(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		time.Sleep(time.Minute) // until the server has given up, too
+		time.Sleep(time.Minute) // until the server also gives up
 		if got := s.calls.Load(); got != 7 {
 			t.Errorf("%d calls were sent; want 7", got)
 		}

@@ -22,7 +22,7 @@ func TestClientPaces(t *testing.T) {
 	const n = 30
 	for _, c := range []struct {
 		limit string
-		most  time.Duration // all n must be through by then
+		most  time.Duration // by then all n must have passed
 	}{
 		{"10/s burst 1", 3100 * time.Millisecond},
 		{"10/s burst 5", 3100 * time.Millisecond},

@@ -92,8 +92,8 @@ func TestClientAttempts(t *testing.T) {
 	}
 }
 
-// TestClientAmongMany: many calls and streams at once, over several connections
-// with one budget, all get through in the end, and the caller's own options work.
+// TestClientAmongMany: many calls and streams at once, over several connections with one
+// budget, all pass in the end, and the caller's own options work.
 func TestClientAmongMany(t *testing.T) {
 	const callers, calls = 8, 20
 	s := newClientServer(t, "1000/s burst 20", true)

@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/pacing"
 )
 
-// mostSilent is how long a call without any answer counts as in flight. By then the server
-// has counted it, even if it answers hours later, so no unit need be kept for it.
+// mostSilent is how long a call without any answer counts as in flight. By then the server has
+// counted it, even if it answers hours later, so no unit is kept for it.
 const mostSilent = time.Second
 
 // call is a call that was sent.

@@ -294,7 +294,7 @@ func TestClientLeavesStreams(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		open func(context.Context, testgrpc.TestServiceClient, context.CancelFunc) error
-		next time.Duration // after which a call may go ahead that waits for the stream's answer
+		next time.Duration // after it a call that waits for the stream's answer may go ahead
 	}{
 		{"left", func(ctx context.Context, c testgrpc.TestServiceClient, leave context.CancelFunc) error {
 			_, err := c.StreamingInputCall(ctx)
@@ -341,7 +341,7 @@ func TestClientLeavesStreams(t *testing.T) {
 				synctest.Wait() // until the server is at rest
 				s.latency = 400 * time.Millisecond
 				var wg sync.WaitGroup
-				for range 2 { // nothing has been answered, so that they go one by one
+				for range 2 { // there has been no answer, so they go one by one
 					wg.Go(func() {
 						if err := clientCall(t.Context(), conn); err != nil {
 							t.Error(err)

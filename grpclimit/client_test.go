@@ -77,7 +77,7 @@ func TestClientRetries(t *testing.T) {
 		opts     grpclimit.ClientOptions
 		want     codes.Code
 		attempts int           // seen by the server
-		from, to time.Duration // the second of them
+		from, to time.Duration // when the second is sent
 	}{
 		{name: "both", answers: []clientAnswer{denial}, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
 		{name: "RetryInfo", answers: []clientAnswer{clientSays(clientDenial(codes.ResourceExhausted, 8*time.Second))}, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},

@@ -19,7 +19,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestAllocations: the allocations of a call that passes, less those of grpc.
+// TestAllocations counts the allocations of a call that passes, less those of grpc.
 func TestAllocations(t *testing.T) {
 	ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4711}})
 	ctx = metadata.NewIncomingContext(ctx, metadata.Pairs(":authority", "api.example.com", "x-user", "u1", "content-type", "application/grpc"))

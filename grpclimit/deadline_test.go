@@ -53,7 +53,7 @@ func TestShortDeadlineLiftsNoLimit(t *testing.T) {
 		}
 	}
 	group.Wait()
-	testkit.Until(t, "5 handlers to run, and a denial", func() bool { // what came too late is given back a moment later
+	testkit.Until(t, "5 handlers to run, and a denial", func() bool { // units granted too late are given back a moment later
 		_, err := client.UnaryCall(t.Context(), &testgrpc.SimpleRequest{})
 		return status.Code(err) == codes.ResourceExhausted && ran.Load() >= 5
 	})

@@ -39,7 +39,7 @@
 //	UNAUTHENTICATED     its token is not usable, or it lacks one
 //	PERMISSION_DENIED   its network is not admitted
 //	UNAVAILABLE         the store failed under a closed rule, or the queue is full
-//	CANCELED, DEADLINE_EXCEEDED   it ended before it was decided or could go on
+//	CANCELED, DEADLINE_EXCEEDED   it ended before it was decided or could pass
 //
 // # Limitations
 //

@@ -29,7 +29,7 @@ import (
 // endings are the ways in which calls of TestEndings end.
 var endings = []string{"well", "error", "panic", "hang", "key", "cost", "reported", "size", "busy", "rest"}
 
-// howOf returns the way in which a call is to end.
+// howOf returns the way in which a call must end.
 func howOf(ctx context.Context) string {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if how := md.Get("how"); len(how) == 1 {

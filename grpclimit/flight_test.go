@@ -105,7 +105,7 @@ func TestRenewed(t *testing.T) {
 	want(t, "the stream", []codes.Code{<-ends}, ok)
 }
 
-// counted reports renewals, on whose clock they are due.
+// counted reports renewals. They are due by its clock.
 type counted struct {
 	sluice.SlotStore
 	renewals chan struct{}
@@ -180,7 +180,7 @@ func TestWait(t *testing.T) {
 // that has left.
 func TestErrorOfNoCall(t *testing.T) {
 	reported := make(chan grpclimit.Call, 10)
-	ctx, leave := context.WithCancel(t.Context()) // without a deadline, past which it would not wait
+	ctx, leave := context.WithCancel(t.Context()) // without a deadline, as it would not wait past one
 	defer leave()
 	began := time.Now()
 	// A store whose refunds fail, and whose delayed callers leave.

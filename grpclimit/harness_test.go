@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	_ "google.golang.org/grpc/encoding/gzip" // which handlers may ask for
+	_ "google.golang.org/grpc/encoding/gzip" // handlers may ask for it
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -27,8 +27,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// service answers as requested: a unary call with that many bytes and that status, and a
-// stream with an echo.
+// service answers as requested: a unary call with the requested size and status, and a stream
+// with an echo.
 type service struct {
 	testgrpc.UnimplementedTestServiceServer
 

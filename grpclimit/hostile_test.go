@@ -27,7 +27,7 @@ import (
 	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
-// recovering turns a panic within into a status.
+// recovering turns a handler's panic into a status.
 func recovering() grpc.ServerOption {
 	return grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
 		defer func() {
@@ -39,7 +39,7 @@ func recovering() grpc.ServerOption {
 	})
 }
 
-// TestSizeThatPanics: no slot stays held.
+// TestSizeThatPanics: a Size that panics leaves no slot held.
 func TestSizeThatPanics(t *testing.T) {
 	client, _ := start(t, &service{}, grpclimit.Options{Rules: []policy.Rule{two()}, Size: func(m any) int {
 		if m.(*testgrpc.SimpleRequest).GetFillUsername() {
@@ -87,7 +87,7 @@ func TestBothWaysDenied(t *testing.T) {
 	}
 }
 
-// TestBytesOfDenied: the bytes of a denied reply do not count, and those of a denied message
+// TestBytesOfDenied: the bytes of a denied reply do not count, but those of a denied message
 // do.
 func TestBytesOfDenied(t *testing.T) {
 	one := []policy.Rule{rule(t, "one", policy.IP(), "1/min")}
@@ -157,8 +157,8 @@ func TestRetryIsExact(t *testing.T) {
 	}
 }
 
-// TestRefusalsSayNothing: a call that no limit has denied gets no QuotaFailure, and no time to
-// retry where that does not help.
+// TestRefusalsSayNothing: a call that is refused, but not by a limit, gets no QuotaFailure,
+// and no time to retry unless a retry helps.
 func TestRefusalsSayNothing(t *testing.T) {
 	closed := rule(t, "api", policy.IP(), "1/min")
 	closed.Failure = sluice.FailClosed

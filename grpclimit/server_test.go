@@ -71,7 +71,7 @@ func TestNeverFits(t *testing.T) {
 	}
 }
 
-// TestKeys: the keys that calls are charged to.
+// TestKeys covers the keys that calls are charged to.
 func TestKeys(t *testing.T) {
 	claims := func(ctx context.Context) (func(string) (string, error), error) {
 		md, _ := metadata.FromIncomingContext(ctx)
@@ -126,7 +126,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestMethods: a key of the method, and rules for some methods only.
+// TestMethods covers a key of the method, and rules for some methods only.
 func TestMethods(t *testing.T) {
 	byMethod := rule(t, "each", grpclimit.ByMethod(), "2/min")
 	one := rule(t, "unary", policy.IP(), "1/min")
@@ -138,7 +138,7 @@ func TestMethods(t *testing.T) {
 	want(t, "EmptyCall", times(3, empty), ok, ok, denied)
 }
 
-// TestCosts: the costs of calls, before and after they ran.
+// TestCosts covers the costs of calls, before and after they run.
 func TestCosts(t *testing.T) {
 	named := &service{unary: func(ctx context.Context, req *testgrpc.SimpleRequest) (*testgrpc.SimpleResponse, error) {
 		cost := metadata.Pairs("x-cost", fmt.Sprint(req.GetResponseSize()))
@@ -180,7 +180,7 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestStore: the outcome of calls while the store fails, or the queue is full.
+// TestStore covers the outcome of calls while the store fails or the queue is full.
 func TestStore(t *testing.T) {
 	broken := errors.New("the store is broken")
 	for _, c := range []struct {

@@ -40,7 +40,7 @@ func echo(ctx context.Context, c testgrpc.TestServiceClient, sizes ...int) (came
 	if err := stream.CloseSend(); err != nil {
 		return came, codeOf(err), nil
 	}
-	for err == nil { // there is a trailer when the stream has ended, and not before
+	for err == nil { // there is no trailer before the stream has ended
 		_, err = stream.Recv()
 	}
 	if errors.Is(err, io.EOF) {
@@ -49,7 +49,7 @@ func echo(ctx context.Context, c testgrpc.TestServiceClient, sizes ...int) (came
 	return came, codeOf(err), stream.Trailer()
 }
 
-// TestStreams: a stream is charged when it opens, whatever its messages.
+// TestStreams: a stream is charged when it opens, whatever its messages are.
 func TestStreams(t *testing.T) {
 	client, _ := start(t, &service{}, grpclimit.Options{Rules: []policy.Rule{rule(t, "api", policy.IP(), "2/min")}})
 	for i, want := range []string{"3 OK", "0 OK", "0 ResourceExhausted"} {
@@ -70,8 +70,8 @@ func TestMessages(t *testing.T) {
 				return nil
 			}
 			if err != nil {
-				<-stream.Context().Done() // which the denial ends
-				return nil                //nolint:nilerr // which must not matter
+				<-stream.Context().Done() // the denial ends it
+				return nil                //nolint:nilerr // the result must not matter
 			}
 			if stream.Send(&testgrpc.StreamingOutputCallResponse{Payload: m.GetPayload()}) != nil {
 				return errors.New("another error")
@@ -188,8 +188,8 @@ func TestFailedLogIns(t *testing.T) {
 			want(t, "a call that is left", []codes.Code{call(ctx, client, ending(failed))}, codes.Canceled)
 			<-done
 		}
-		// The last one is settled shortly after its handler has returned. A call before
-		// that passes, and its client leaves, too.
+		// The last one is settled shortly after its handler has returned. An earlier call
+		// passes, and its client leaves, too.
 		ctx := within(t)
 		for code := ok; code != denied; {
 			if ctx.Err() != nil {

@@ -41,7 +41,7 @@ func base(t *testing.T, h http.Handler) *http.Transport {
 	return base
 }
 
-// limited returns a client, of a server in the bubble, that keeps to its limits.
+// limited returns a client of a server in the bubble. The client keeps to the server's limits.
 func limited(t *testing.T, h http.Handler, o httpclient.TransportOptions) *http.Client {
 	t.Helper()
 	o.Base = base(t, h)

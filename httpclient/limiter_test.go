@@ -22,7 +22,7 @@ import (
 // arrivals is a server that states no limits and records when requests came.
 type arrivals struct {
 	began time.Time
-	deny  int // so many of the first
+	deny  int // the number of first requests that it denies
 
 	mu   sync.Mutex
 	came []time.Duration

@@ -20,7 +20,7 @@ func TestTransportPace(t *testing.T) {
 	for _, c := range []struct {
 		limit string
 		cost  int64         // of each request, 1 if 0
-		most  time.Duration // all n must be through by then
+		most  time.Duration // by then all n must have passed
 	}{
 		{"10/s leaky-bucket", 0, 2900 * time.Millisecond},
 		{"10/s leaky-bucket nodelay", 0, 2900 * time.Millisecond},
@@ -62,7 +62,7 @@ func TestTransportPace(t *testing.T) {
 						time.Sleep(latency)
 					})
 					client := limited(t, far, httpclient.TransportOptions{MaxWait: time.Hour})
-					time.Sleep(123456789 * time.Nanosecond) // windows are not opened at their edge
+					time.Sleep(123456789 * time.Nanosecond) // so that windows do not begin at their edge
 					start := time.Now()
 					for range n {
 						if status, err := get(t.Context(), client, "http://api.test/"); err != nil || status != http.StatusOK {

@@ -23,7 +23,7 @@ type aheadBody struct {
 	buf      []byte
 	from, to int   // buf[from:to] has not been returned
 	done     bool  // reading in the background has ended
-	err      error // why, unless buf is full
+	err      error // the reason, unless buf is full
 }
 
 // readAhead reads a small body, or the beginning of a body of unknown length, in the

@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/httpclient"
 )
 
-// trickle denies with a body of n dots, one every 100 ms.
+// trickle returns a handler that denies with a body of n dots, one every 100 ms.
 func trickle(retryAfter string, n int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", retryAfter)

@@ -23,12 +23,12 @@ type TransportOptions struct {
 	// must allow Close during Read, as those of net/http do.
 	Base http.RoundTripper
 
-	// IgnoreRateLimit leaves out RateLimit and RateLimit-Policy of drafts 7 to 11 of
+	// IgnoreRateLimit ignores RateLimit and RateLimit-Policy of drafts 7 to 11 of
 	// draft-ietf-httpapi-ratelimit-headers, with the nonstandard parameter sluice-burst, and
-	// RateLimit-Remaining and RateLimit-Reset of drafts 3 to 6. IgnoreXRateLimit leaves out
+	// RateLimit-Remaining and RateLimit-Reset of drafts 3 to 6. IgnoreXRateLimit ignores
 	// X-RateLimit-Remaining and X-RateLimit-Reset: a reset above 10^9 is a point in time, in
 	// seconds since 1970, and one above 10^12 in milliseconds; any other is in seconds from
-	// now. Of these families the first applies in which an answer states the remaining units.
+	// now. The first of these families in which an answer states the remaining units applies.
 	// Retry-After is always obeyed.
 	IgnoreRateLimit, IgnoreXRateLimit bool
 
@@ -51,9 +51,9 @@ type TransportOptions struct {
 	// [WaitError].
 	MaxWait time.Duration
 
-	// MaxRetryAfter bounds how long one answer may delay requests. If an answer asks for
-	// more, one request is sent after MaxRetryAfter all the same, and the others wait for its
-	// answer. At most sluice.MaxWindow. Zero means 10 minutes, or MaxWait if that is longer:
+	// MaxRetryAfter bounds how long one answer may delay requests. If an answer asks for more,
+	// one request is sent after MaxRetryAfter anyway, and the others wait for its answer. At
+	// most sluice.MaxWindow. Zero means 10 minutes, or MaxWait if that is longer:
 	// a server that means a longer time gets six requests an hour in vain, and a mistaken
 	// answer, such as a point in time instead of seconds, does not stop a client for a year.
 	MaxRetryAfter time.Duration
@@ -108,16 +108,16 @@ func (e *WaitError) Unwrap() error { return e.err }
 //
 // "At most r units within t" makes a pace: requests are spread over t, or sent at the pace of
 // the limit's quota if that is faster, in the order of their arrival. When nothing is left,
-// the next request is sent as soon as units spent before have certainly been refilled. After
-// a Retry-After, in whole or decimal seconds or as a date, the longest of several, no request
-// goes to that host before its end, for every status from 300 on, nor does a request that a
-// redirect leads there. A Retry-After of a success, such as 202, is not obeyed: it says when
-// to ask for the result of that one request, which the caller reads, and a delay of all
-// requests to the host would stall clients that poll for many results.
+// the next request is sent as soon as units spent before have certainly been refilled. A
+// Retry-After of any status from 300 on, in whole or decimal seconds or as a date, delays all
+// requests to that host until its end, redirected ones included; of several the longest
+// applies. A Retry-After of a success, such as 202, is not obeyed: it is about the result of
+// that one request, and a delay of all requests to the host would stall clients that poll for
+// many results.
 //
-// A request answered with 429 or 503, or another status from 400 on with a Retry-After, as
-// GitHub's 403, is sent again, after a further random delay so that clients do not return all
-// at once, as often and as long as the options allow; after that the answer is returned
+// A request answered with 429 or 503, or another status from 400 on with a Retry-After, such
+// as GitHub's 403, is sent again as often and as long as the options allow, after a further
+// random delay so that clients do not all return at once. After that the answer is returned
 // unchanged. Until a host has stated a limit no request is delayed. No answer delays requests
 // for longer than MaxRetryAfter, and [Transport.Forget] ends a wait that is known to be
 // mistaken.
@@ -127,8 +127,8 @@ func (e *WaitError) Unwrap() error { return e.err }
 // Transport, not within it: otherwise answers from the cache are paced, too. The example
 // examples/client has one, so that repeated reads cost nothing.
 //
-// It is safe for concurrent use and needs no closing. A goroutine reads a small answer that
-// denied off its connection, until the request is sent again or the answer's body is closed.
+// It is safe for concurrent use and needs no closing. A goroutine reads the small answer of a
+// denial from its connection, until the request is sent again or the answer's body is closed.
 type Transport struct {
 	base    http.RoundTripper
 	opts    TransportOptions
@@ -157,9 +157,9 @@ func (t *Transport) CloseIdleConnections() {
 }
 
 // Forget forgets the limits that a host has stated. Its next requests are not delayed, and
-// waiting requests go on. The host is as in a request's URL and in [WaitError], with the port
-// if there is one. Forget applies to all its partitions. Answers to requests in flight still
-// count.
+// waiting requests continue. The host is as in a request's URL and in [WaitError], with the
+// port if there is one. Forget applies to all its partitions. Answers to requests in flight
+// still count.
 func (t *Transport) Forget(host string) { t.budgets.Forget(host) }
 
 // RoundTrip sends the request when the limits allow, and again after a denial if it may be
@@ -204,7 +204,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			closeBody(again)
 			_, refused := errors.AsType[*pacing.WaitError](err)
 			if _, denied := errors.AsType[*sluice.DeniedError](err); refused || denied {
-				return res, nil // the server's own answer says more than we could
+				return res, nil // the server's own answer is more specific
 			}
 			res.Body.Close() //nolint:errcheck // no one reads on
 			return nil, err

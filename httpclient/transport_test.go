@@ -28,7 +28,7 @@ func TestTransportStaysWithinLimits(t *testing.T) {
 		name   string
 		limit  string
 		server httplimit.Fields
-		atMost time.Duration // all n must be through by then
+		atMost time.Duration // by then all n must have passed
 	}{
 		{"token bucket", "10/s", 0, 10 * time.Second},
 		{"small burst", "10/s burst 3", 0, 10 * time.Second},
@@ -89,7 +89,7 @@ func TestTransportRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newCounter(t, 0, "10/s")
 		together := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(time.Millisecond) // until all are there
+			time.Sleep(time.Millisecond) // until all have arrived
 			h.ServeHTTP(w, r)
 		})
 		client := limited(t, together, httpclient.TransportOptions{})
@@ -168,7 +168,7 @@ func TestTransportRetries(t *testing.T) {
 		body     io.Reader
 		want     int           // status
 		attempts int           // seen by the server
-		from, to time.Duration // the second of them
+		from, to time.Duration // when the second is sent
 	}{
 		{name: "seconds", answers: []http.HandlerFunc{denial}, want: 200, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
 		{name: "date", answers: []http.HandlerFunc{date(8 * time.Second)}, want: 200, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
@@ -401,7 +401,7 @@ func TestTransportSpreads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answers: []http.HandlerFunc{
 			answer(200, `RateLimit: "a";r=4;t=8`), answer(200), answer(200), answer(200), answer(200),
-			answer(200, `RateLimit: "a";r=100;t=10`), // news from now on: ten in a second
+			answer(200, `RateLimit: "a";r=100;t=10`), // changed from now on: ten in a second
 		}, start: time.Now()}
 		client := limited(t, s, httpclient.TransportOptions{})
 		for range 8 {

@@ -31,10 +31,10 @@ func (m *Middleware) onHold(ctx context.Context, a policy.Attributes) (context.C
 	}
 }
 
-// ahead is a body that is read while its request is delayed. net/http notices that a client
-// of HTTP/1 has hung up only while a reader reads the body or, after its end, by reading
-// itself. So a client's leave is noticed as long as it has not sent more than mostKept bytes
-// of a body, and there is room for them; otherwise it is noticed after the delay.
+// ahead is a body that is read while its request is delayed. net/http notices that a client of
+// HTTP/1 has hung up only while a reader reads the body or, after its end, by reading itself.
+// So it is noticed as long as the client has not sent more than mostKept bytes of a body, and
+// there is room for them; otherwise it is noticed after the delay.
 type ahead struct {
 	body   io.ReadCloser
 	length int64         // of the body; negative: not known
@@ -81,8 +81,8 @@ func (q *Request) readAhead(room *ReadAhead, broken func()) *ahead {
 }
 
 // run reads until the body ends, the bound is reached, there is no room or, after one more
-// Read, the delay is over. That Read may block as long as the client sends nothing, as that of
-// any reader of the body, and net/http waits for it.
+// Read, the delay is over. Like any Read of a body, that Read may block as long as the client
+// sends nothing, and net/http waits for it.
 func (a *ahead) run() {
 	defer close(a.done)
 	for {

@@ -37,7 +37,7 @@ func (v *values) of(t *sluice.Term, o sluice.Outcome) {
 	v.full, v.quota, v.window, v.remaining = t.Full, t.Quota, t.Window, max(o.Remaining, 0)
 	v.reset, v.retry = o.ResetAfter, o.RetryAfter
 	if t.Block.For > 0 {
-		v.full, v.quota, v.remaining = 0, 0, 0 // of units it has none
+		v.full, v.quota, v.remaining = 0, 0, 0 // a block has no units
 	}
 	switch {
 	case o.Allowed:
@@ -156,7 +156,7 @@ func appendInstant(b []byte, w placeholder.Word, v *values) []byte {
 		}
 		return b
 	}
-	at := v.now.Add(v.reset).Add(time.Second - 1).UTC() // whose fraction is not written
+	at := v.now.Add(v.reset).Add(time.Second - 1).UTC() // the fraction of the second is not written
 	switch w {
 	case placeholder.ResetUnix:
 		return strconv.AppendInt(b, at.Unix(), 10)

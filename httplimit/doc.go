@@ -21,8 +21,8 @@
 // another. Use a header field only if a trusted peer sets it or it has been verified, and
 // [policy.Host] only behind a front that accepts only known hosts.
 //
-// Where no [http.ResponseWriter] sees the outcome of a request, as in many frameworks,
-// [Middleware.Decide] decides it and [Request.Settle] takes the outcome.
+// Many frameworks have no [http.ResponseWriter] that sees the outcome of a request. There
+// [Middleware.Decide] decides it, and [Request.Settle] records the outcome.
 //
 // # What a client sees
 //

@@ -17,7 +17,7 @@ import (
 )
 
 // Fields are families of header fields, which may be combined by |. The zero value means
-// [Draft11]. Every denial has Retry-After, except where waiting does not help.
+// [Draft11]. Every denial has Retry-After, unless waiting does not help.
 //
 // The names are written with exactly the case shown, which [http.Header.Get] does
 // not find: index the header, as in h["RateLimit"].
@@ -151,7 +151,7 @@ func headOf(t *sluice.Term) string { return string(append(appendItem(nil, t.Name
 
 // fullOf returns X-RateLimit-Limit.
 func fullOf(t *sluice.Term) string {
-	if t.Block.For > 0 { // which binds only a key that it denies all
+	if t.Block.For > 0 { // a block binds only a key that it denies
 		return "0"
 	}
 	return strconv.FormatInt(t.Full, 10)
@@ -211,8 +211,8 @@ type texts struct {
 	wait      string // Retry-After
 }
 
-// textsOf returns the texts of a decision. It returns the last ones if their numbers are
-// the same, as for most idle keys, and under attack.
+// textsOf returns the texts of a decision. It returns the last texts if their numbers are the
+// same, as for most idle keys, and under attack.
 func (f Fields) textsOf(m *memory, of *limitItem, d *sluice.Decision) *texts {
 	s := &m.last
 	seconds := effective(d)
@@ -267,7 +267,7 @@ func setRetryAfter(h http.Header, e *evaluate.Event) {
 	}
 }
 
-// addField adds to the items of an outer limiter: both fields are lists.
+// addField adds a field to the items of an outer limiter, as both RateLimit fields are lists.
 func addField(h http.Header, bare bool, key string, value []string) {
 	if !bare { // a bare header has no items
 		if before := h[key]; len(before) > 0 {
@@ -280,9 +280,9 @@ func addField(h http.Header, bare bool, key string, value []string) {
 // effective returns t, the seconds for which "at most r units" holds.
 //
 // For an allowed request, r units remain, and no fewer before the key is full again if only
-// this client draws on it: t is the time until then. For a denied one r may be too little,
-// and t is the time until it fits, the same as Retry-After, which so never lies within t. If
-// it can never fit, t is that of an allowed one.
+// this client draws on it: t is the time until then. For a denied one r may be too little, and
+// t is the time until it fits, the same as Retry-After, which is therefore never within t. If
+// it can never fit, t is as for an allowed one.
 func effective(d *sluice.Decision) int64 {
 	if !d.Allowed && !d.TooLarge {
 		return max(ceilSeconds(d.RetryAfter), 1)

@@ -9,9 +9,9 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// KeyFunc returns a key that calls f, which must be safe for concurrent use. The name is
-// for error texts: "session", "device id". If the request lacks the key, f returns ""; for
-// another fault of the client, a [*policy.PartError] with a Problem such as "is not signed".
+// KeyFunc returns a key that calls f, which must be safe for concurrent use. The name is for
+// error texts: "session", "device id". If the request lacks the key, f returns "". For another
+// fault of the client it returns a [*policy.PartError] with a Problem such as "is not signed".
 // Any other error is treated as a store error.
 func KeyFunc(name string, f func(*http.Request) (string, error)) policy.Part {
 	if f == nil {

@@ -27,7 +27,7 @@ func TestMemoryIsNotShared(t *testing.T) {
 			some[j] = want[i]
 		}
 		values = append(values, some)
-		if more := append(some, "x"); len(some) > 0 && &more[0] == &some[0] { //nolint:gocritic // to see whether it writes behind the end
+		if more := append(some, "x"); len(some) > 0 && &more[0] == &some[0] { //nolint:gocritic // to see whether it writes beyond the end
 			t.Fatalf("slice %d has room behind its end", i)
 		}
 	}

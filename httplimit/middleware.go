@@ -141,9 +141,9 @@ func (m *Middleware) onDecision(_ context.Context, a policy.Attributes, e *evalu
 	}
 }
 
-// onError reports an error of the evaluator, with the request as it came, since a renewal of
-// slots may fail while the request gets another body. Errors without a request, as of
-// canceling an instant, are logged.
+// onError reports an error of the evaluator, with the request as it arrived, as a renewal of
+// slots may fail while the body of the request is replaced. It logs errors without a request,
+// such as that of canceling an instant.
 func (m *Middleware) onError(ctx context.Context, a policy.Attributes, err error) {
 	if of, ok := a.(*attributes); ok {
 		m.report(of.Request(), err)

@@ -25,7 +25,7 @@ type Options struct {
 	Rules []policy.Rule
 	// Policy are compiled rules, such as those of a file that package config has read.
 	Policy *policy.Policy
-	// Overrides, if not nil, are looked at before the rules' own limits of a key.
+	// Overrides, if not nil, take precedence over the rules' own limits of a key.
 	Overrides *evaluate.Overrides
 
 	// Skip, if not nil, reports whether a request is passed on undecided.

@@ -17,8 +17,8 @@ func (q *Request) settles() *exchange.Settlement {
 	return &q.settlement
 }
 
-// settleLater settles the request after its handler has returned: of the exchange it may
-// read the counts only.
+// settleLater settles the request after its handler has returned. Of the exchange it may read
+// only the counts.
 func (q *Request) settleLater(o exchange.Outcome) {
 	resp := policy.Response{
 		Status: o.Status, Header: o.Header, Unseen: o.Unseen, Running: o.Running,
@@ -33,8 +33,8 @@ func (q *Request) settleLater(o exchange.Outcome) {
 // presume charges the units that depend on the response: see [evaluate.Call.Presume].
 func (q *Request) presume() { q.call.Presume(q.r.Context()) }
 
-// keys yields the keys that wait for the response. If there is none but shared budgets, it
-// yields the client's network, so that one client cannot take all places.
+// keys yields the keys that wait for the response. If all budgets are shared, it yields the
+// client's network, so that one client cannot take all places.
 func (q *Request) keys(yield func(string) bool) {
 	own := false
 	for key := range q.call.Evaluated.Awaiting() {

@@ -22,8 +22,8 @@ import (
 const mostOwn = 64
 
 // ownLimits answers a client with the state of its own keys: for every rule whose key the
-// request at /.well-known/ratelimit itself has, with its address, fields and cookies, whatever paths
-// and methods the rule matches. That charges none of the keys. A budget of all clients, or of
+// request at /.well-known/ratelimit has by its own address, fields and cookies, whatever paths
+// and methods the rule matches. None of the keys is charged. A budget of all clients, or of
 // all of one host, is not a client's own and not shown, nor are shadow rules, candidates
 // and limits of requests in flight. A token that is not usable is answered with 401, as for
 // other requests. An ownLimits does not change and is safe for concurrent use.

@@ -16,14 +16,14 @@ import (
 // quotaExceeded is the problem type of draft-ietf-httpapi-ratelimit-headers-11.
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
-// WriteProblem is the answer of [Options] without Refuse: e.Status with a problem document
+// WriteProblem writes the answer of [Options] without Refuse: e.Status with a problem document
 // (RFC 9457, application/problem+json) that states the problem and names the limits that
-// denied. Of a store error a client sees only when to retry: see [evaluate.Event.Retry]. A
-// denial by a rule whose [policy.Answer] has a body is answered with that body.
+// denied. For a store error the answer states only when to retry: see [evaluate.Event.Retry].
+// A denial by a rule whose [policy.Answer] has a body is answered with that body.
 //
 // A gRPC call, by its Content-Type over HTTP/2, is answered with status 200 and the gRPC code
-// for e.Status, with grpc-retry-pushback-ms: gRPC clients take a bare 429 for a server that
-// is down. See package grpclimit.
+// for e.Status, with grpc-retry-pushback-ms: gRPC clients treat a bare 429 as a server that is
+// down. See package grpclimit.
 func WriteProblem(w http.ResponseWriter, r *http.Request, e Event) {
 	deleteStarted(w.Header())
 	p := problem{Event: &e.Event, status: e.Status, answer: e.answers.of(&e.Event), memory: &memory{alone: true}}

@@ -19,9 +19,9 @@ const (
 // ReadAhead bounds the bytes of bodies that are kept while their requests are delayed, for all
 // requests together. A body takes chunks of 4 KiB, 64 KiB at most, and gives each back when it
 // has been read or its request has ended. Half of the bytes are reserved for first chunks, so
-// that large bodies do not keep others from being read. A body without room is not read on
-// during the delay: over HTTP/1 its client's leave is noticed only afterwards. The zero value
-// keeps 64 MiB at most. ReadAhead is safe for concurrent use.
+// that large bodies do not keep others from being read. A body without room is not read
+// further during the delay: a client of HTTP/1 that hangs up is then noticed only afterwards.
+// The zero value keeps 64 MiB at most. ReadAhead is safe for concurrent use.
 type ReadAhead struct {
 	more          atomic.Int64 // than the default, negative for less
 	held, stopped atomic.Int64
@@ -31,8 +31,8 @@ type ReadAhead struct {
 // already stay.
 func (r *ReadAhead) Resize(bytes int64) { r.more.Store(max(bytes, 0) - bounds.DefaultReadAhead) }
 
-// Held returns the number of bytes that are kept now, and how many bodies were not read on
-// because there was no room.
+// Held returns the number of bytes that are kept now, and how many bodies were not read
+// further because there was no room.
 func (r *ReadAhead) Held() (bytes, stopped int64) { return r.held.Load(), r.stopped.Load() }
 
 // take takes n bytes for the first or a later chunk of a body. It reports whether there was

@@ -41,8 +41,8 @@ type Request struct {
 	settlement exchange.Settlement
 }
 
-// Decide decides r without an [http.ResponseWriter] that sees the outcome of the request, as
-// in many frameworks. It blocks while r is delayed. An allowed request is then passed on as
+// Decide decides r where no [http.ResponseWriter] sees the outcome of the request, as in many
+// frameworks. It blocks while r is delayed. An allowed request is then passed on as
 // [Request.HTTP] and must be settled; any other is answered by [Request.Refuse].
 //
 //	q := mw.Decide(r)

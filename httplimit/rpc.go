@@ -11,9 +11,9 @@ import (
 	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
-// isRPC reports whether a client expects a gRPC answer: it takes any HTTP status other than
-// 200 for a failure of the server. All gRPC calls are POST: with other methods a client could
-// make a cache keep an empty page for others.
+// isRPC reports whether a client expects a gRPC answer. Such a client treats any HTTP status
+// other than 200 as a failure of the server. All gRPC calls are POST: with other methods a
+// client could make a cache keep an empty page for others.
 func isRPC(r *http.Request) bool {
 	return r.ProtoMajor > 1 && r.Method == http.MethodPost && wire.RPC(r.Header)
 }

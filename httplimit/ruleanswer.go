@@ -32,7 +32,7 @@ type fieldTemplate struct {
 	value template
 }
 
-// ruleAnswers are the answers of the rules that have one, which none may.
+// ruleAnswers holds the answers of the rules that have one. It may be empty.
 type ruleAnswers map[*policy.Rule]*ruleAnswer
 
 // newRuleAnswers reads the answers of a policy's rules.

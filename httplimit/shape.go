@@ -116,7 +116,7 @@ func (p *pace) takeAtOnce(n int64) error {
 	return sluice.Await(ctx, p.mw.opts.Store, req, d)
 }
 
-// aboveShare reports whether err refuses a cost of which smaller parts may pass.
+// aboveShare reports whether err refuses a cost whose smaller parts may pass.
 func aboveShare(err error) bool {
 	of, ok := errors.AsType[*sluice.RequestError](err)
 	return ok && of.Field == "Cost"
@@ -135,7 +135,7 @@ func (q *Request) meter() *atomic.Pointer[evaluate.Event] {
 		return denied.Load() == nil
 	}, func() {
 		q.overrule(denied.Load())
-		delete(q.w.Header(), warningField) // it is of the request, which passed
+		delete(q.w.Header(), warningField) // the warning was for the request, which passed
 		if q.r.ProtoMajor == 1 {
 			q.w.Header()["Connection"] = []string{"close"} // the body was not read to its end
 		}
@@ -152,5 +152,5 @@ func (q *Request) overrule(e *evaluate.Event) {
 	if q.status = q.mw.answers.status(e); e.Verdict == evaluate.Denied && e.Decision.TooLarge {
 		q.status = http.StatusRequestEntityTooLarge
 	}
-	q.call.Event = *e // which the settlement reports
+	q.call.Event = *e // the settlement reports it
 }

@@ -23,8 +23,8 @@ type Upstream = exchange.Upstream
 type Summary struct {
 	// Event is the verdict. If Own, it has the Request alone.
 	Event Event
-	// Own says that a client has asked for its own limits at the path of [Options.OwnLimits]: nothing was
-	// decided or charged.
+	// Own says that a client has asked for its own limits: see [Options.OwnLimits]. Nothing
+	// was decided or charged.
 	Own    bool
 	Client netip.Addr
 	// Status is the status of the response, 101 if the protocol was switched. It is 499 if

@@ -33,7 +33,7 @@ func lockAll(t testing.TB, s *memstore.Store, p *sluice.Plan, n int) {
 	}
 }
 
-// freed returns how many keys of lockAll are denied no more.
+// freed returns how many keys of lockAll are no longer denied.
 func freed(t testing.TB, s *memstore.Store, p *sluice.Plan, n int) (freed int) {
 	t.Helper()
 	for i := range n {
@@ -82,7 +82,7 @@ func TestFloodFreesNoLockedKey(t *testing.T) {
 	}
 }
 
-// TestLockedKeysSurviveALongFlood is the same with more room.
+// TestLockedKeysSurviveALongFlood is TestFloodFreesNoLockedKey with more room.
 func TestLockedKeysSurviveALongFlood(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock()
@@ -122,7 +122,7 @@ func TestFloodWearsOutNoLimitWithoutAKey(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.text, func(t *testing.T) {
 			t.Parallel()
-			clock := testkit.ClockAt(time.Unix(1_700_000_000, 0)) // where windows of a second begin
+			clock := testkit.ClockAt(time.Unix(1_700_000_000, 0)) // the beginning of a window of a second
 			s, alone := memstore.New(memstore.Options{MaxKeys: testkit.Steps(100, 1000), Now: clock.Now}), memstore.New(memstore.Options{Now: clock.Now})
 			keyless, user := testkit.Plan(t, "all", tt.text), testkit.Plan(t, "user", "10/min")
 			got, want := int64(0), int64(0)
@@ -211,7 +211,7 @@ func TestAllDenied(t *testing.T) {
 				s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
 				p := testkit.Plan(t, "login", l)
 				lockAll(t, s, p, 3*maxKeys)
-				clock.Advance(time.Microsecond) // of keys locked at one instant any may go
+				clock.Advance(time.Microsecond) // any of the keys locked at one instant may be evicted
 				admitted := 0
 				for i := range 40 {
 					if testkit.Take(t, s, testkit.Request(p, "guessed", 1)).Allowed {

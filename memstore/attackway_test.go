@@ -158,7 +158,7 @@ func TestFloodOfManyKeysWithoutAKey(t *testing.T) {
 	}
 }
 
-// TestSlotsSurviveAFlood: a caller that is refused a slot is not let in for new keys.
+// TestSlotsSurviveAFlood: new keys do not make room for a caller that was denied a slot.
 func TestSlotsSurviveAFlood(t *testing.T) {
 	t.Parallel()
 	maxKeys := testkit.Steps(100, 1000)
@@ -189,8 +189,7 @@ func TestSlotsSurviveAFlood(t *testing.T) {
 	}
 }
 
-// TestFloodByManyGoroutines floods a store from all sides while locked keys go
-// on trying.
+// TestFloodByManyGoroutines floods a store from many goroutines while locked keys keep trying.
 func TestFloodByManyGoroutines(t *testing.T) {
 	t.Parallel()
 	const maxKeys, locked, goroutines = 1000, 20, 8

@@ -43,8 +43,8 @@ func BenchmarkNewKey(b *testing.B) {
 	}
 }
 
-// BenchmarkNewKeyOfVersions takes new keys under a limit that has so many
-// versions: tiers, overrides.
+// BenchmarkNewKeyOfVersions takes new keys under a limit with many versions, such as tiers and
+// overrides.
 func BenchmarkNewKeyOfVersions(b *testing.B) {
 	const million = 1_000_000
 	keys := keysOf(million)
@@ -75,8 +75,8 @@ func BenchmarkNewKeyOfVersions(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstTakes is what the first take under each of many limits costs, as
-// when a policy of 10,000 rules starts: ns per limit.
+// BenchmarkFirstTakes measures the first take under each of many limits, as when a policy of
+// 10,000 rules starts, in ns per limit.
 func BenchmarkFirstTakes(b *testing.B) {
 	for _, limits := range []int{100, 10_000} {
 		b.Run(strconv.Itoa(limits), func(b *testing.B) {

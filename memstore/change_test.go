@@ -91,7 +91,7 @@ func TestInstantsOutliveATable(t *testing.T) {
 		cost       int64
 	}{
 		{"n: 10/180d", "n: 21/180d burst 10", 5},
-		{"n: 300000007/180d", "n: 600000011/180d", 100_000_000}, // whose remainders take another size of slot
+		{"n: 300000007/180d", "n: 600000011/180d", 100_000_000}, // their remainders need another size of slot
 	} {
 		clock := testkit.NewClock()
 		s := memstore.New(memstore.Options{Now: clock.Now})

@@ -14,7 +14,7 @@ type class uint8
 
 const (
 	used   class = iota // taken since the hand last passed: see [shard.makeRoom]
-	cold                // not taken since, so it may go
+	cold                // not taken since, so it may be evicted
 	denied              // the last take found too little left
 	kept                // the state of the empty key, which all requests share
 

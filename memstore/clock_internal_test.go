@@ -39,7 +39,7 @@ func TestClockFollowsABubble(t *testing.T) {
 	})
 }
 
-// TestClockFollowsTheWall moves the stored wall clock, which has the effect of moving the
+// TestClockFollowsTheWall moves the stored wall clock, which has the same effect as moving the
 // real one the other way.
 func TestClockFollowsTheWall(t *testing.T) {
 	t.Parallel()
@@ -69,7 +69,7 @@ func TestClockFollowsTheWall(t *testing.T) {
 				if !tt.follows {
 					want = want.Add(-tt.moved)
 				}
-				for range 2 { // at the look and behind it
+				for range 2 { // at the comparison and after it
 					if got := c.now(); got != want.UnixMicro() {
 						t.Errorf("got %d, want %d", got, want.UnixMicro())
 					}

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// admitted returns how many of the requests that n goroutines make pass, each so many.
+// admitted returns how many requests of n goroutines pass; each goroutine sends each requests.
 func admitted(t *testing.T, s *memstore.Store, n, each int, request func(g, i int) sluice.Request) int {
 	t.Helper()
 	var passed atomic.Int64
@@ -33,9 +33,9 @@ func admitted(t *testing.T, s *memstore.Store, n, each int, request func(g, i in
 	return int(passed.Load())
 }
 
-// TestContendedKeyWhileTimePasses advances the clock by the time of one unit
-// before each take: everything that falls due is admitted and nothing else,
-// whatever the order in which goroutines read the clock and decide.
+// TestContendedKeyWhileTimePasses advances the clock by the time of one unit before each take:
+// exactly the refilled units are admitted, in whatever order goroutines read the clock and
+// decide.
 func TestContendedKeyWhileTimePasses(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock()
@@ -62,8 +62,8 @@ func TestContendedKeyWhileTimePasses(t *testing.T) {
 	}
 }
 
-// TestManyKeysWhileTablesGrow takes on the same keys from all goroutines while
-// these make tables grow: no unit may be lost on the way.
+// TestManyKeysWhileTablesGrow takes units of the same keys from all goroutines while the
+// tables grow: no unit may be lost.
 func TestManyKeysWhileTablesGrow(t *testing.T) {
 	t.Parallel()
 	const goroutines = 8
@@ -83,8 +83,8 @@ func TestManyKeysWhileTablesGrow(t *testing.T) {
 	}
 }
 
-// TestConcurrentOldAndNewPlan uses two limits of one name at once: the key never has
-// more than the larger one grants, by any interleaving.
+// TestConcurrentOldAndNewPlan uses two limits of one name at once: in any interleaving the key
+// gets no more than the larger one grants.
 func TestConcurrentOldAndNewPlan(t *testing.T) {
 	t.Parallel()
 	s := memstore.New(memstore.Options{Now: testkit.NewClock().Now})
@@ -94,8 +94,8 @@ func TestConcurrentOldAndNewPlan(t *testing.T) {
 	}
 }
 
-// TestTakesWhileArraysAreReplaced presses on a few keys while newcomers flood
-// their shard, so that its array is replaced and states are evicted all the
+// TestTakesWhileArraysAreReplaced takes units of a few keys while new keys flood their shard,
+// so that its array is replaced and states are evicted all the
 // time. They are the empty key under as many limits, which is not evicted: of
 // each, exactly its quota must be admitted.
 func TestTakesWhileArraysAreReplaced(t *testing.T) {
@@ -146,8 +146,8 @@ func TestTakesWhileArraysAreReplaced(t *testing.T) {
 }
 
 // TestChangesWhileStatesDie takes under two limits of one name while states
-// become idle and come to life again. Per second a key has at most its burst and
-// what falls due, by whichever limit.
+// become idle and come to life again. Per second a key gets at most its burst and the refilled
+// units, under whichever limit.
 func TestChangesWhileStatesDie(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock()

@@ -13,8 +13,8 @@ import (
 // fewLimits is the number of limits that a request may have without allocating.
 const fewLimits = 8
 
-// scratch is the memory in which a request is decided. On the stack of the caller it would
-// escape, as algo calls its algorithms through an interface.
+// scratch is the memory in which a request is decided. A variable of the caller would escape
+// to the heap, as algo calls its algorithms through an interface.
 type scratch struct {
 	req       sluice.Request
 	items     [fewLimits]algo.Item
@@ -30,8 +30,7 @@ func (s *Store) takeScratch() *scratch {
 	return new(scratch)
 }
 
-// done recycles a scratch of which n items were used, and clears its references to the
-// request.
+// done recycles a scratch with n used items, and clears its references to the request.
 func (s *Store) done(sc *scratch, n int) {
 	sc.req = sluice.Request{}
 	for i := range n {

@@ -65,7 +65,7 @@ func TestDivideWhileTaken(t *testing.T) {
 							i++
 						}
 						if d := testkit.Take(t, s, req); !d.Allowed {
-							if len(taken) == 2 { // one of the two had none left: each by itself then
+							if len(taken) == 2 { // one of the two had none left: take each by itself
 								for _, k := range taken {
 									if testkit.Take(t, s, testkit.Request(p, strconv.Itoa(k), 1)).Allowed {
 										admitted[k].Add(1)
@@ -101,8 +101,8 @@ func TestDivideWhileTaken(t *testing.T) {
 	}
 }
 
-// TestDivideKeepsAll: states of every form, their classes and what was evicted are the same in a Store
-// that has divided its shards and in one that has not, but for states that are idle.
+// TestDivideKeepsAll: states of every form, their classes and the evictions are the same in a
+// Store that has divided its shards and in one that has not, except idle states.
 func TestDivideKeepsAll(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock()

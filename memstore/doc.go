@@ -26,8 +26,8 @@
 //   - A state is evicted if it was not taken while between N/2 and N new keys
 //     arrived (second chance, or CLOCK).
 //   - A denied key is not evicted. A key is denied if its last take was, and only
-//     in the states of the limits that denied it. An allowed take ends that; a peek,
-//     a charge and a refund do not.
+//     in the states of the limits that denied it. An allowed take ends the denial; a peek, a
+//     charge and a refund do not.
 //   - At most 7 of 8 states are shielded in this way. Above that each new key
 //     evicts, of 64 denied keys, the one that is idle soonest. So the remaining
 //     states are left to other keys, which are not forgotten at once. While denied
@@ -36,8 +36,8 @@
 //     for at most a quarter of the states.
 //
 // A flood of new keys therefore evicts no denied key and no limit without a key,
-// whatever the limits and algorithms are, unless 7N/8 of its own keys are denied,
-// each of which has spent its quota first. A flood can evict keys that are not denied:
+// whatever the limits and algorithms are, unless 7N/8 of its own keys are denied; each of
+// these has spent its quota first. A flood can evict keys that are not denied:
 // a client that sends N/2 to N new keys, one unit each, may spend up to a whole quota
 // again under a key that was not denied yet. A limit of one unit denies no first take.
 //

@@ -72,8 +72,8 @@ func (m *moves) end() {
 	}
 }
 
-// shifted makes the hands follow the states of slots first to last, each of which moved
-// to the next slot.
+// shifted makes the hands follow the states of slots first to last, which each moved to the
+// next slot.
 func (e *eviction) shifted(f stateSize, first, last int) {
 	for _, h := range [...]*hand{&e.hand, &e.second} {
 		if h.size != f {

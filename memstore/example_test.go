@@ -32,7 +32,7 @@ func Example() {
 	// false 0
 }
 
-// A clean stop forgets nothing.
+// A clean stop keeps all states.
 func ExampleStore_Snapshot() {
 	before := memstore.New(memstore.Options{})
 	limit := sluice.PerDay(1)

@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestExplainSlot: a slot is explained as it would be acquired, also where leases
-// have ended, and nothing is renewed or dropped by it.
+// TestExplainSlot: a slot is explained as it would be acquired, also if leases have ended. The
+// explanation renews and drops nothing.
 func TestExplainSlot(t *testing.T) {
 	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{Now: clock.Now})

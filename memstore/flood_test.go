@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// flood sends takes of cost by n keys never seen before, clock by clock.
+// flood sends takes of cost by n new keys, and advances the clock.
 func flood(t *testing.T, s *memstore.Store, clock *testkit.Clock, p *sluice.Plan, n int, cost int64) {
 	t.Helper()
 	for i := range n {
@@ -26,7 +26,7 @@ func flood(t *testing.T, s *memstore.Store, clock *testkit.Clock, p *sluice.Plan
 	}
 }
 
-// deny spends all that a key has, and then asks once more.
+// deny spends all units of a key, and then takes once more.
 func deny(t *testing.T, s *memstore.Store, p *sluice.Plan, key string) {
 	t.Helper()
 	full := testkit.Request(p, key, p.Term(0).Full)
@@ -45,7 +45,7 @@ func TestFloodForgetsNoDeniedKey(t *testing.T) {
 		for _, share := range []int{1, 50, 90} {
 			t.Run(fmt.Sprintf("%s, %d percent denied", l, share), func(t *testing.T) {
 				if share < 90 && l != "100/min" {
-					testkit.Long(t) // where more are denied, it is harder
+					testkit.Long(t) // with more denied keys it is harder
 				}
 				t.Parallel()
 				clock := testkit.NewClock()

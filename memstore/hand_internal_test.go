@@ -56,7 +56,7 @@ func TestHandKeepsItsPlace(t *testing.T) {
 						again++
 					}
 				})
-				if again > len(passed)/4 { // those that stood in the first slots because the last were taken
+				if again > len(passed)/4 { // states in the first slots because the last were occupied
 					t.Errorf("of %d slots, then %d, the hand at %d passes %d of %d again", before, sh.slots(c.size), h.at, again, len(passed))
 				}
 			}

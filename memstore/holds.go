@@ -67,8 +67,8 @@ func (l *location) keepHolds(it *algo.Item) {
 	l.shard.holds[l.rank(0)] = h
 }
 
-// forgetHolds forgets holds that are needed no more: all of the shard or, of two keys, as many
-// as a request may add.
+// forgetHolds forgets holds that are no longer needed: all of the shard or, of two keys, as
+// many as a request may add.
 func (sh *shard) forgetHolds(now int64, all bool) {
 	left := 2
 	for id, h := range sh.holds {

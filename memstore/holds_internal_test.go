@@ -84,8 +84,8 @@ func TestEvictedHolds(t *testing.T) {
 	}
 }
 
-// TestHoldOfAWord: takes of a key with holds end them, though states of its limit are words that
-// takes change without a lock. Other keys keep theirs.
+// TestHoldOfAWord: takes of a key with holds end them, although states of its limit are words
+// that takes change without a lock. Other keys keep their words.
 func TestHoldOfAWord(t *testing.T) {
 	for _, text := range []string{"4/h burst 4", "4/day fixed-window"} {
 		clock := testkit.NewClock()
@@ -114,8 +114,8 @@ func TestHoldOfAWord(t *testing.T) {
 	}
 }
 
-// TestHoldExplained: an explanation says what is held, after what is over has ended, and changes
-// nothing.
+// TestHoldExplained: an explanation describes the open holds, without those that are over, and
+// changes nothing.
 func TestHoldExplained(t *testing.T) {
 	clock := testkit.NewClock()
 	s := New(Options{Now: clock.Now})

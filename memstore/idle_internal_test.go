@@ -11,9 +11,9 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// TestIdleKeys: where every key is idle at its next take, and few live at any
-// instant, the arrays come to hold them all and are not built again and again; and
-// when the keys are gone, they become small again.
+// TestIdleKeys: if every key is idle at its next take, and few live at any instant, the arrays
+// grow to hold all keys and are not rebuilt again and again. When the keys are gone, the
+// arrays become small again.
 func TestIdleKeys(t *testing.T) {
 	now := time.UnixMicro(1e15)
 	s := New(Options{MaxKeys: 1 << 16, Now: func() time.Time { return now }})
@@ -60,7 +60,7 @@ func TestIdleKeys(t *testing.T) {
 		t.Errorf("got %d slots for %d keys, want at most %d", slots, keys, want)
 	}
 
-	// Other keys, slowly: an array that takes a second to fill is as large as what lives.
+	// Other keys, slowly: an array that takes a second to fill is as large as the live states.
 	for i := range names {
 		names[i] = "other " + strconv.Itoa(i)
 	}

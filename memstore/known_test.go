@@ -65,7 +65,7 @@ func TestStartStays(t *testing.T) {
 	}
 }
 
-// between is a writer at whose first write something happens.
+// between is a writer that calls a function at its first write.
 type between struct {
 	bytes.Buffer
 	happens func()
@@ -79,8 +79,8 @@ func (w *between) Write(b []byte) (int, error) {
 	return w.Buffer.Write(b)
 }
 
-// TestSnapshotWhileLimitsChange: limits that are forgotten while a snapshot is written, and
-// others that come, are not mixed up in it.
+// TestSnapshotWhileLimitsChange: a snapshot does not mix up limits that are forgotten while it
+// is written with new ones.
 func TestSnapshotWhileLimitsChange(t *testing.T) {
 	now := time.UnixMicro(500_000 * time.Hour.Microseconds())
 	o := memstore.Options{MaxKeys: 1 << 18, Now: func() time.Time { return now }}
@@ -122,7 +122,7 @@ func TestSnapshotWhileLimitsChange(t *testing.T) {
 	for i := range limits {
 		req := next(i)
 		req.Op = sluice.OpPeek
-		// One that came too late for the snapshot is whole.
+		// A key that came too late for the snapshot is new.
 		switch got := testkit.Take(t, restored, req); {
 		case !got.Allowed && got == testkit.Take(t, s, req):
 			kept++

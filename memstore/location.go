@@ -30,7 +30,7 @@ type location struct {
 	ranks   int      // number of slots found
 	sizes   [bounds.MaxForms]stateSize
 
-	beside bool // whether the slot of rank 0 is flagged: as there are open holds, or other forms
+	beside bool // whether the slot of rank 0 is flagged, as the key has open holds or other forms
 	held   bool // whether there will be open holds
 	holds  int  // number of holds before the decision
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestRequestInAFullStore wants a request to keep all that it has got: the units of its
-// keys and its slot must not make room for each other.
+// TestRequestInAFullStore: a request keeps all its states: the units of its keys and its slot
+// do not evict each other.
 func TestRequestInAFullStore(t *testing.T) {
 	for _, limit := range []string{"9/h", "9/h fixed-window", "9/h sliding-log"} {
 		plan := testkit.Plan(t, "s", limit)

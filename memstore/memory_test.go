@@ -25,7 +25,7 @@ func keysOf(n int) []string {
 	return keys
 }
 
-// TestTakeDoesNotAllocate is not parallel, as AllocsPerRun demands.
+// TestTakeDoesNotAllocate is not parallel, as AllocsPerRun requires.
 func TestTakeDoesNotAllocate(t *testing.T) {
 	runs, keys := testkit.Steps(200, 2000), keysOf(testkit.Steps(2000, 100_000))
 	for _, l := range limits {
@@ -94,8 +94,8 @@ func heap() (bytes, objects uint64) {
 	return m.HeapAlloc, m.HeapObjects
 }
 
-// TestMemoryPerKey measures what a live key takes, all in. It is not parallel:
-// other tests' memory would be counted too.
+// TestMemoryPerKey measures the whole memory of a live key. It is not parallel: the memory of
+// other tests would be counted, too.
 func TestMemoryPerKey(t *testing.T) {
 	tests := []struct {
 		text    string
@@ -162,8 +162,8 @@ func TestMemoryPerKey(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAFullHistogram spends a million units of each key, in takes that leave it
-// as fine as single units do. It is not parallel, as [TestMemoryPerKey].
+// TestMemoryOfAFullHistogram spends a million units of each key, in takes that leave as many
+// entries as single units. Like [TestMemoryPerKey] it is not parallel.
 func TestMemoryOfAFullHistogram(t *testing.T) {
 	testkit.Long(t)
 	const n = 1_100

@@ -45,7 +45,7 @@ var limits = []struct{ name, text string }{
 	{"ring of a histogram", "300/min sliding-histogram precision 4"},
 }
 
-// model is a Store as simple as can be: a map of states without a bound.
+// model is the simplest Store: a map of states without a bound.
 type model struct {
 	states map[string][]algo.State
 	starts map[string]int64
@@ -95,8 +95,8 @@ func (m *model) take(req sluice.Request, now int64) sluice.Decision {
 	return d
 }
 
-// TestEqualsModel drives a Store and a map of states with the same random
-// requests, of every operation, over one and several keys and limits.
+// TestEqualsModel sends the same random requests, of every operation, over one and several
+// keys and limits, to a Store and a map of states.
 func TestEqualsModel(t *testing.T) {
 	t.Parallel()
 	var plans []*sluice.Plan

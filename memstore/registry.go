@@ -134,7 +134,8 @@ func plansDiffer(req *sluice.Request) bool {
 	return false
 }
 
-// startOf returns the start of the rule. A clock that steps back before it moves it.
+// startOf returns the start of the rule. If the clock steps back before the start, the start
+// moves to the clock's instant.
 func (s *series) startOf(now int64) int64 {
 	now = max(now, 1) // 0 would be a start long ago
 	start := s.start.Load()

@@ -17,7 +17,8 @@ func term(t testing.TB, text string) *sluice.Term {
 	return testkit.Plan(t, "s", text).Term(0)
 }
 
-// TestRegistryForgetsWhatNoSlotNames: versions come and go without end.
+// TestRegistryForgetsWhatNoSlotNames: the registry stays small however many versions come and
+// go.
 func TestRegistryForgetsWhatNoSlotNames(t *testing.T) {
 	t.Parallel()
 	var r registry
@@ -43,7 +44,7 @@ func TestRegistryForgetsWhatNoSlotNames(t *testing.T) {
 }
 
 // TestRegistryNamesWhatWasForgotten: a caller that has looked up a version before it was
-// forgotten names its replacement.
+// forgotten gets its replacement.
 func TestRegistryNamesWhatWasForgotten(t *testing.T) {
 	t.Parallel()
 	var r registry

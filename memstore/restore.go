@@ -128,7 +128,7 @@ func (rr *snapshotReader) snapshot(s *Store) error {
 		return errors.Join(err, fmt.Errorf("damaged: the checksum is %016x, not %016x", got, want))
 	}
 	if _, err := rr.r.ReadByte(); !errors.Is(err, io.EOF) {
-		return errors.Join(err, errors.New("something follows behind the snapshot"))
+		return errors.Join(err, errors.New("data follows the snapshot"))
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (rr *snapshotReader) shards(s *Store) error {
 		}
 		for range binary.LittleEndian.Uint32(rr.one[:]) {
 			if left < 0 {
-				return fmt.Errorf("more states than the %d this store may hold; make one of more MaxKeys", s.capacity())
+				return fmt.Errorf("more states than the %d this store may hold; make one with a larger MaxKeys", s.capacity())
 			}
 			state, err := rr.entry(s)
 			if err != nil {
@@ -217,7 +217,7 @@ func (rr *snapshotReader) state(s *Store, kind byte) error {
 			return err
 		}
 		if v = rr.versions[index]; v == nil && index != 0 {
-			return fmt.Errorf("damaged: a state of limit %d, which is not there", index)
+			return fmt.Errorf("damaged: a state of limit %d, which is missing", index)
 		}
 	}
 	if size > sizeRing || id == 0 || !fits(size, &state, v) || kind&^(entrySize|entryReserved|entryMore|classMask<<entryClass) != 0 {

@@ -26,7 +26,7 @@ func TestWhatIsIdleStaysIdle(t *testing.T) {
 		between sluice.Op
 		cost    int64
 		of      int  // under which of them
-		allowed bool // two more, of the last limit
+		allowed bool // of two more units, under the last limit
 	}{
 		{"a word that a look drops", []string{window}, sluice.OpPeek, 1, 0, true},
 		{"a form that another's take cuts off", []string{bucket, window}, sluice.OpTake, 1, 0, true},

@@ -30,7 +30,7 @@ func known(t testing.TB, r *registry) []*version {
 	return append(all, nil) // of slots in flight
 }
 
-// randomState returns a state as v could have written it.
+// randomState returns a state that v could have written.
 func randomState(rnd *rand.Rand, v *version, now int64) algo.State {
 	s := algo.State{Idle: now + 1 + rnd.Int64N(1e9), A: rnd.Int64N(1 << 53)}
 	if v != nil {
@@ -77,7 +77,7 @@ func equal(a, b *algo.State) bool {
 		a.Head == b.Head && a.Len == b.Len && slices.Equal(a.Ring, b.Ring)
 }
 
-// holder is a shard with what it takes to store a state in it.
+// holder is a shard with the data to store states in it.
 type holder struct {
 	*shard
 	all []*version
@@ -92,10 +92,10 @@ func newHolder(t testing.TB, most int) *holder {
 	return h
 }
 
-// slotSizes are those of the tables.
+// slotSizes are the sizes of the tables.
 var slotSizes = []stateSize{sizeFixed, sizeRing, sizePair}
 
-// words says that a state is kept in a word.
+// wordsOnly says that a state is kept in a word.
 const wordsOnly = -1
 
 // wordTerm is the limit that writes the word of an identity: every second one a window.
@@ -161,8 +161,8 @@ func (h *holder) drop(which int, id uint64) {
 	}
 }
 
-// TestShardEqualsMap stores, loads, changes and forgets random states of all
-// kinds, lets others die, and compares all with a map.
+// TestShardEqualsMap stores, loads, changes and forgets random states of all kinds, lets
+// others become idle, and compares all with a map.
 func TestShardEqualsMap(t *testing.T) {
 	t.Parallel()
 	type name struct {
@@ -231,7 +231,7 @@ func TestShardEqualsMap(t *testing.T) {
 	}
 }
 
-// checkRefs compares how many slots name each version with what it counts.
+// checkRefs compares the number of slots that name each version with the version's count.
 func checkRefs(t *testing.T, h *holder) {
 	t.Helper()
 	refs := make(map[uint32]int64)
@@ -250,7 +250,7 @@ func checkRefs(t *testing.T, h *holder) {
 	}
 }
 
-// checkSlab compares what the slab says of itself with what the slots hold.
+// checkSlab compares the counters of the slab with the content of the slots.
 func checkSlab(t *testing.T, sh *shard) {
 	t.Helper()
 	live := make([]int, len(sh.slab.chunks))
@@ -306,8 +306,8 @@ func checkSlab(t *testing.T, sh *shard) {
 	}
 }
 
-// TestIdleBeyondTheEpoch stores instants far apart: the table moves its epoch
-// with the clock, and what lies more than 2.2 years ahead saturates.
+// TestIdleBeyondTheEpoch stores instants far apart: the table moves its epoch with the clock,
+// and an instant more than 2.2 years ahead saturates.
 func TestIdleBeyondTheEpoch(t *testing.T) {
 	t.Parallel()
 	const year = int64(365 * 24 * 3600 * 1e6)
@@ -342,8 +342,8 @@ func TestIdleBeyondTheEpoch(t *testing.T) {
 	}
 }
 
-// TestWideIdleBeyondTheEpoch is TestIdleBeyondTheEpoch of words with many units: such a
-// window is found where it was, or as far ahead as a clock that stepped back shows.
+// TestWideIdleBeyondTheEpoch is TestIdleBeyondTheEpoch of words with many units: such a window
+// keeps its instant, or is as far ahead as the clock has stepped back.
 func TestWideIdleBeyondTheEpoch(t *testing.T) {
 	t.Parallel()
 	const day, id = int64(24 * 3600 * 1e6), 1 << 38
@@ -372,8 +372,8 @@ func TestWideIdleBeyondTheEpoch(t *testing.T) {
 	}
 }
 
-// BenchmarkRebuild replaces the block of a full shard: the longest that a call
-// can take, but for what it decides.
+// BenchmarkRebuild replaces the block of a full shard: the longest time of a call beside its
+// decision.
 func BenchmarkRebuild(b *testing.B) {
 	_, perShard := shardsFor(bounds.DefaultMaxKeys)
 	for _, which := range []int{wordsOnly, 4, 7} {

@@ -16,9 +16,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestLimiterTakesAsAnyRequest has two Stores see the same requests at the same instants.
-// On one a take comes from a Limiter, and on the other it asks for outcomes, which no
-// short way gives.
+// TestLimiterTakesAsAnyRequest sends the same requests at the same instants to two Stores. On
+// one a take comes from a Limiter. On the other it has Outcomes, which no shortcut supports.
 func TestLimiterTakesAsAnyRequest(t *testing.T) {
 	t.Parallel()
 	texts := []string{
@@ -56,7 +55,7 @@ func TestLimiterTakesAsAnyRequest(t *testing.T) {
 				rapid.Just(int64(0)), rapid.Int64Range(0, 3e5), rapid.Int64Range(0, 2*limit.Window.Microseconds()), rapid.Int64Range(-2e6, 0),
 			).Draw(t, "gap")
 			if lim.Plan().Term(0).OneWord {
-				gap = max(gap, 0) // an idle word may be there still when the clock steps back to where it lived
+				gap = max(gap, 0) // an idle word may still exist when the clock steps back to an instant at which it was live
 			}
 			now = now.Add(time.Duration(gap) * time.Microsecond)
 			req := sluice.Request{Charge: lim.Of(
@@ -93,7 +92,7 @@ func TestLimiterTakesAsAnyRequest(t *testing.T) {
 	})
 }
 
-// bytesOf returns what a Store would keep.
+// bytesOf returns the snapshot of a Store.
 func bytesOf(t *rapid.T, s *memstore.Store) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -103,8 +102,8 @@ func bytesOf(t *rapid.T, s *memstore.Store) []byte {
 	return b.Bytes()
 }
 
-// statesOf returns bytesOf without when the only limit of a plan was last looked up, which
-// the short ways do not do.
+// statesOf returns bytesOf without the instant of the last lookup of a plan's only limit, as
+// shortcuts do not look it up.
 func statesOf(t *rapid.T, s *memstore.Store, p *sluice.Plan) []byte {
 	t.Helper()
 	id := binary.LittleEndian.AppendUint64(nil, p.Term(0).ID)

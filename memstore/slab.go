@@ -175,7 +175,7 @@ func (s *slab) abandon(i int) {
 	s.lists = slices.DeleteFunc(s.lists, func(l freeList) bool { return l.head == 0 })
 }
 
-// drop releases the memory of chunk i, of which nothing is in use.
+// drop releases the memory of chunk i, which must be unused.
 func (s *slab) drop(i int) {
 	s.total -= len(s.chunks[i].words)
 	s.chunks[i] = chunk{}

@@ -18,7 +18,7 @@ const (
 	slotOwners = 0x736c6f742d6f776e
 )
 
-// Slot decides req. Like Take it waits for no more than other calls and ignores ctx. The
+// Slot decides req. Like Take it waits only for other calls, so it ignores ctx. The
 // limit's Cap and TTL may change from call to call: holders keep their slots. The error,
 // if there is one, is a [*sluice.RequestError].
 func (s *Store) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {

@@ -25,10 +25,10 @@ import (
 //	voids: the instant of all keys, their number, and for each its hash, instant and end
 //	shards: for each 1, its number of entries in 32 bits, and these; then a 0
 //	limits: their number, and these
-//	CRC-64 (ECMA) of all that
+//	CRC-64 (ECMA) of everything before it
 //
-// An entry is a state, or a limit before the first state that names it. The limits at
-// the end are those that no slot names.
+// An entry is a state, or a limit before the first state that names it. The limits at the end
+// are the others, which no slot names.
 const (
 	snapshotMagic   = "sluicem"
 	snapshotVersion = 1

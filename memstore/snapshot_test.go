@@ -20,7 +20,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// filled returns a store with states of every form, and the plans they are of.
+// filled returns a store with states of every form, and their plans.
 func filled(t testing.TB, clock *testkit.Clock, keys int) (*memstore.Store, []*sluice.Plan) {
 	t.Helper()
 	s := memstore.New(memstore.Options{Now: clock.Now})
@@ -53,8 +53,8 @@ func snapshot(t testing.TB, s *memstore.Store) []byte {
 	return b.Bytes()
 }
 
-// TestRestoreForgetsNothing goes on with a restored store beside the one it
-// came from: every decision must be the same, also into one of another size.
+// TestRestoreForgetsNothing uses a restored store beside the original one: every decision must
+// be the same, also if the stores differ in size.
 func TestRestoreForgetsNothing(t *testing.T) {
 	t.Parallel()
 	for _, maxKeys := range []int{0, 40_000, 1 << 22} {
@@ -95,7 +95,7 @@ func TestChangedLimitCarriesOverRestart(t *testing.T) {
 			a := memstore.New(memstore.Options{Now: clock.Now})
 			from := testkit.Plan(t, "s", "n: "+l.text)
 			other := from.Term(0).Limit
-			if testkit.Token(other).WarmUp > 0 { // at another rate it has a state of its own
+			if testkit.Token(other).WarmUp > 0 { // a limit of another rate has a state of its own
 				other.Burst++
 			} else {
 				other.Quota++
@@ -103,7 +103,7 @@ func TestChangedLimitCarriesOverRestart(t *testing.T) {
 			other.Name = "n"
 			to := testkit.Compile(t, "s", other)
 			testkit.Take(t, a, testkit.Request(from, "another", 2))
-			clock.Advance(50 * time.Hour) // behind the start of the rule
+			clock.Advance(50 * time.Hour) // after the start of the rule
 			testkit.Take(t, a, testkit.Request(from, "k", 2))
 			clock.Advance(time.Millisecond)
 			b := memstore.New(memstore.Options{Now: clock.Now})
@@ -148,15 +148,15 @@ func TestRestoreRefuses(t *testing.T) {
 		{"a later version", "version 2, and this program reads version 1: restore it with the release that wrote it", 0, append([]byte("sluicem\x02"), whole[8:]...)},
 		{"one byte less", "cut short", 0, whole[:len(whole)-1]},
 		{"half", "cut short", 0, whole[:len(whole)/2]},
-		{"a byte more", "something follows", 0, append(bytes.Clone(whole), 0)},
+		{"a byte more", "data follows", 0, append(bytes.Clone(whole), 0)},
 		{"a wrong checksum", "checksum", 0, changed(len(whole)-1, 1)},
 		{"another secret", "checksum", 0, changed(10, 4)},
-		{"too many states", "more MaxKeys", 100, whole},
+		{"too many states", "larger MaxKeys", 100, whole},
 		{"no shard", "damaged", 0, sealed(append(bytes.Clone(body[:head]), 7))},
 		{"a huge shard", "cut short", 0, sealed(append(bytes.Clone(body[:head]), 1, 0xff, 0xff, 0xff, 0xff))},
 		{"an overlong number", "overflow", 0, sealed(append(bytes.Clone(body[:head]), append([]byte{1, 1, 0, 0, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8}, bytes.Repeat([]byte{0xff}, 11)...)...))},
 		{"a state of no size", "is not one", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 67, 1, 2, 3, 4, 5, 6, 7, 8, 2, 2, 2, 2, 2, 0))},
-		{"a state of no limit", "which is not there", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 2, 2, 2, 2, 2, 9))},
+		{"a state of no limit", "which is missing", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 2, 2, 2, 2, 2, 9))},
 		{"a state without identity", "is not one", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 0))},
 		{"a ring beyond its size", "more than", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8, 2, 2, 2, 0, 0, 0, 4, 5, 1))},
 		{"a huge ring", "cut short", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8, 2, 2, 2, 0, 0, 0, 0xff, 0xff, 0x3f, 0, 0))},

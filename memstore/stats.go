@@ -21,9 +21,9 @@ type Stats struct {
 	// EvictedDebt is the debt of the evicted states: the sum of the times after
 	// which each would have been idle.
 	EvictedDebt time.Duration
-	// Holds is the number of holds, those included whose ids are kept, of MaxKeys/8 at most.
-	// Each takes about 200 bytes, which are not in Bytes. HoldsDropped is the number of those
-	// that were forgotten early: with an evicted state, or above 1,024 of a key.
+	// Holds is the number of holds, at most MaxKeys/8, including ended ones whose ids are
+	// kept. Each takes about 200 bytes, which are not in Bytes. HoldsDropped is the number of
+	// holds that were forgotten early: with an evicted state, or above 1,024 of a key.
 	Holds, HoldsDropped int64
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// steppable are limits of every algorithm, with the longest that a key waits that had
-// units left when the clock stepped back.
+// steppable are limits of every algorithm, with the longest wait of a key that had units left
+// when the clock stepped back.
 var steppable = []struct {
 	limit string
 	waits time.Duration
@@ -42,7 +42,8 @@ var steppable = []struct {
 }
 
 // TestClockBackWithUnitsLeft: a key that has units left when the clock of Options.Now steps back
-// waits no longer than a window, or until all that it may owe is paid, and when it says.
+// waits no longer than a window, or until its largest debt is paid, and no longer than
+// RetryAfter.
 func TestClockBackWithUnitsLeft(t *testing.T) {
 	t.Parallel()
 	for _, tt := range steppable {

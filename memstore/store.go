@@ -114,7 +114,7 @@ func shardsFor(keys int) (n, perShard int) {
 // part returns the part of a hash.
 func (s *Store) part(hash uint64) uint64 { return hash >> s.shift } // a shift of 64 gives 0
 
-// Take decides req. It waits for no more than other calls, so it ignores ctx. It allocates
+// Take decides req. It waits only for other calls, so it ignores ctx. It allocates
 // only if a ring grows, a table is rebuilt or the request has more than 8 limits. The
 // error, if there is one, is a [*sluice.RequestError].
 func (s *Store) Take(_ context.Context, req sluice.Request) (d sluice.Decision, err error) {

@@ -84,7 +84,7 @@ func TestResetAndRefundForget(t *testing.T) {
 	}
 }
 
-// replaced is a Store whose Take is another's.
+// replaced is a Store with the Take of another Store.
 type replaced struct {
 	*memstore.Store
 	asked int
@@ -121,7 +121,7 @@ func TestResultsAreWrittenWhole(t *testing.T) {
 		req := testkit.Request(p, "k", 1)
 		peek := req
 		peek.Op = sluice.OpPeek
-		want := testkit.Take(t, s, peek) // by a way that writes all of it
+		want := testkit.Take(t, s, peek) // by code that writes all fields
 		want.Spent = 0
 		out[0].Decision = sluice.Decision{Allowed: true, TooLarge: true, Degraded: true, Binding: 3, Spent: 9, Remaining: 9, RetryAfter: 9, ResetAfter: 9, Delay: 9, At: 9, Due: 9}
 		if err := s.TakeBatch(t.Context(), []sluice.Request{req}, out); err != nil {

@@ -69,8 +69,8 @@ func (a *wordArray) takeAny(at *uint64, t *sluice.Term, cost, now int64, generat
 	}
 }
 
-// TestTakeEqualsTakeAny: take decides as algo.WordTake does, and leaves the same word, of
-// whatever class, at whatever instant. It leaves only what it must to the lock.
+// TestTakeEqualsTakeAny: take decides as algo.WordTake does, and leaves the same word, for any
+// class and instant. It needs the lock only where it must.
 func TestTakeEqualsTakeAny(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -181,8 +181,8 @@ func TestTakeWindowEqualsTakeAny(t *testing.T) {
 	})
 }
 
-// TestWideWords: what is packed is read, the instant with the limit, and nothing looks
-// like a word that is busy or has no state.
+// TestWideWords: unpacking a packed state returns it, the instant by means of the limit, and
+// no word equals busy or the word without a state.
 func TestWideWords(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -93,7 +93,7 @@ func changedWindows(t *testing.T, texts []string, rnd *rand.Rand) {
 		switch rnd.IntN(60) {
 		case 0:
 			clock.Advance(time.Duration(rnd.Int64N(int64(3 * time.Second))))
-		case 1, 2: // what is idle before the clock steps back may have been dropped or not
+		case 1, 2: // states that are idle before the clock steps back may have been dropped or not
 			if !m.forgetIdle(clock.Micros()) {
 				continue
 			}
@@ -105,7 +105,7 @@ func changedWindows(t *testing.T, texts []string, rnd *rand.Rand) {
 	}
 }
 
-// restored returns a Store with the states of another that live.
+// restored returns a Store with the live states of another.
 func restored(t *testing.T, s *memstore.Store, clock *testkit.Clock) *memstore.Store {
 	t.Helper()
 	var b bytes.Buffer
@@ -119,7 +119,7 @@ func restored(t *testing.T, s *memstore.Store, clock *testkit.Clock) *memstore.S
 	return s
 }
 
-// costOf draws a cost, now and then one that leaves few units more or less than 2^16.
+// costOf draws a cost, now and then one that leaves a few units more or less than 2^16.
 func costOf(rnd *rand.Rand, t *sluice.Term) int64 {
 	switch rnd.IntN(8) {
 	case 0:

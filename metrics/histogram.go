@@ -36,8 +36,8 @@ const (
 // observe adds a duration.
 func (h *histogramOf) observe(d time.Duration) { h.get().Observe(d.Seconds()) }
 
-// observeTraced adds a duration with its trace, if that is to be recorded; otherwise it reports
-// false and adds nothing.
+// observeTraced adds a duration with its trace if the trace must be recorded. Otherwise it
+// reports false and adds nothing.
 func (h *histogramOf) observeTraced(d time.Duration, traceID string, now time.Time) bool {
 	last, at := h.traced.Load(), now.UnixNano()
 	if d < slow && (at-last < int64(tracesInterval) || !h.traced.CompareAndSwap(last, at)) {

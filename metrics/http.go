@@ -61,7 +61,7 @@ func newHTTPVecs() *httpVecs {
 			"Time from when a request was passed on to the header of the upstream's response.", buckets...), []string{"route"}),
 		sent:     counter("sluice_http_responses_total", "Responses to clients by the class of their status.", "route", "class"),
 		answered: counter("sluice_upstream_responses_total", "Responses of upstreams by the class of their status.", "route", "class"),
-		failed:   counter("sluice_upstream_errors_total", "Requests to which no whole response came from the upstream, by the reason.", "route", "reason"),
+		failed:   counter("sluice_upstream_errors_total", "Requests without a whole response of the upstream, by the reason.", "route", "reason"),
 	}
 }
 
@@ -97,7 +97,7 @@ func (m *Metrics) routeOf(name string) *route {
 	}
 	if r, ok := m.routes.Load(name); ok {
 		m.lastRoute.Store(r.(*route)) //nolint:forcetypeassert // nothing else is ever stored
-		return r.(*route)             //nolint:forcetypeassert // as well
+		return r.(*route)             //nolint:forcetypeassert // likewise
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -191,7 +191,7 @@ func (e ended) count() {
 	}
 }
 
-// withTrace adds the durations that are to be recorded with their trace, and returns the
+// withTrace adds the durations that must be recorded with their trace, and returns the
 // remaining values.
 func (e ended) withTrace(id string, now time.Time) ended {
 	if e.verdict >= 0 && e.route.took[e.verdict].observeTraced(e.took, id, now) {
@@ -226,7 +226,7 @@ func routeName(r *http.Request, s *httplimit.Summary) string {
 // The reasons why there is no whole response of an upstream.
 const (
 	otherReason  = iota
-	noConnection // none could be made, or not in time
+	noConnection // no connection could be made, or not in time
 	tookTooLong  // to its header, or altogether
 	brokenOff    // after its header
 	clientLeft   // before its end

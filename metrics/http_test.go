@@ -73,7 +73,7 @@ func TestByPattern(t *testing.T) {
 	}
 }
 
-// TestUpstream: the upstream's answers, and why there was none.
+// TestUpstream: the upstream's answers, or the reasons why it did not answer.
 func TestUpstream(t *testing.T) {
 	m := newMetrics(t)
 	dial := &net.OpError{Op: "dial", Err: errors.New("refused")}
@@ -130,7 +130,7 @@ func TestUpstream(t *testing.T) {
 	}
 }
 
-// TestNotTimed: a switched connection and a question for a client's own limits have no
+// TestNotTimed: a switched connection and a request for a client's own limits have no
 // duration.
 func TestNotTimed(t *testing.T) {
 	m := newMetrics(t)
@@ -166,7 +166,7 @@ func TestRoutesAreBounded(t *testing.T) {
 	}
 }
 
-// TestBuckets: the buckets give a p99 of 1 to 50 ms to within a half.
+// TestBuckets: from the buckets, a p99 of 1 to 50 ms is accurate to within a half.
 func TestBuckets(t *testing.T) {
 	for _, p99 := range []time.Duration{time.Millisecond, 2500 * time.Microsecond, 4 * time.Millisecond, 9 * time.Millisecond, 17 * time.Millisecond, 42 * time.Millisecond} {
 		m := newMetrics(t)

@@ -94,8 +94,8 @@ func New(o Options) (*Metrics, error) {
 	m := &Metrics{
 		registerer: o.Registerer, stores: make(map[string]*operations), http: newHTTPVecs(),
 		decisions: counter("sluice_decisions_total", "Decisions by the limit that binds.", "scope", "limit", "verdict"),
-		slots:     counter("sluice_slot_decisions_total", "Slots asked for, by the limit of requests in flight.", "scope", "limit", "verdict"),
-		unlimited: counter("sluice_unlimited_requests_total", "Requests that a rule let pass, as their tier has no limits; the store was not asked.", "scope"),
+		slots:     counter("sluice_slot_decisions_total", "Slots requested, by the limit of requests in flight.", "scope", "limit", "verdict"),
+		unlimited: counter("sluice_unlimited_requests_total", "Requests that a rule allowed without a call of the store, as their tier has no limits.", "scope"),
 		asked:     counter("sluice_operations_total", "Store operations.", "store", "op"),
 		failed:    counter("sluice_operation_errors_total", "Store operations that failed.", "store", "op"),
 		took: prometheus.NewHistogramVec(histogram("sluice_operation_duration_seconds",
@@ -109,7 +109,7 @@ func New(o Options) (*Metrics, error) {
 		m.requests[i] = requests.WithLabelValues(evaluate.VerdictKind(i).String())
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "sluice_build_info", Help: "1, labelled by what this program was built from.",
+		Name: "sluice_build_info", Help: "1, with the versions that this program was built from as labels.",
 	}, []string{"version", "revision", "goversion"})
 	build.WithLabelValues(buildInfo()).Set(1)
 	op, over := m.pending.before, m.http.pending.before

@@ -123,7 +123,7 @@ func TestNothingIsLost(t *testing.T) {
 	var reqs []sluice.Request
 	for i := range 400 {
 		reqs = append(reqs, sluice.Request{
-			Op:     []sluice.Op{0, 1, 2, 3, 4, 5, 8, sluice.OpExtend + 1}[i%8], // 7 of them and one that is none
+			Op:     []sluice.Op{0, 1, 2, 3, 4, 5, 8, sluice.OpExtend + 1}[i%8], // 7 operations and one invalid value
 			Charge: sluice.Charge{Plan: plan, Key: strconv.Itoa(i % 11), Cost: int64(i%6) - 1},
 			At:     sluice.Instant(i % 3),
 		})
@@ -240,7 +240,7 @@ func TestNoKeyIsALabel(t *testing.T) {
 	}
 }
 
-// TestPlansComeAndGo: counters stay right with more plans than are kept.
+// TestPlansComeAndGo: counters stay correct with more plans than Metrics keep.
 func TestPlansComeAndGo(t *testing.T) {
 	m := newMetrics(t)
 	store := m.Wrap(fixed(), "memory")
@@ -264,7 +264,7 @@ func TestCountHTTP(t *testing.T) {
 			m.CountHTTP(nil, httplimit.Event{Event: evaluate.Event{Verdict: v}})
 		}
 	}
-	m.CountHTTP(nil, httplimit.Event{Event: evaluate.Event{Verdict: 200}}) // is not one and breaks nothing
+	m.CountHTTP(nil, httplimit.Event{Event: evaluate.Event{Verdict: 200}}) // no verdict, and breaks nothing
 	got := scraped(t, m)
 	for v := evaluate.Allowed; v <= evaluate.FailedClosed; v++ {
 		name := fmt.Sprintf("sluice_requests_total{verdict=%q}", v)

@@ -10,7 +10,7 @@ import (
 )
 
 // pending collects values until there are several to count together, or a series is collected.
-// Counted one by one, each would find the memory of its series in no cache.
+// If they were counted one by one, the memory of each series would have left the cache.
 type pending[T counted] struct {
 	mu   sync.Mutex
 	n    int

@@ -28,7 +28,7 @@ func (m *Metrics) watch(c *series, store string, collect func(chan<- prometheus.
 func (m *Metrics) WatchMemory(stats func() memstore.Stats, store string) error {
 	var c series
 	keys := c.gauge("sluice_keys", "States held in memory: one for each key under each limit.")
-	bytes := c.gauge("sluice_store_bytes", "Memory that these take, room for growth included.")
+	bytes := c.gauge("sluice_store_bytes", "Memory of these states, room for growth included.")
 	evicted := c.counter("sluice_evictions_total", "Keys evicted before their quota had fully refilled.")
 	debt := c.counter("sluice_evicted_debt_seconds_total", "Time after which the evicted keys would have had their whole quota again, in all.")
 	return m.watch(&c, store, func(ch chan<- prometheus.Metric) {
@@ -46,7 +46,7 @@ func (m *Metrics) WatchShared(of func() remote.Stats, store string) error {
 	var c series
 	up := c.gauge("sluice_store_up", "1 while requests go to the shared store, 0 while the failure policy decides.")
 	outages := c.counter("sluice_store_outages_total", "Times the shared store was marked down.")
-	degraded := c.counter("sluice_degraded_total", "Decisions that the failure policy made in the store's place, of which a request can have several.", "policy")
+	degraded := c.counter("sluice_degraded_total", "Decisions that the failure policy made in place of the store; a request can have several.", "policy")
 	failed := c.counter("sluice_store_calls_failed_total", "Calls that the shared store did not decide, by the reason.", "reason")
 	inFlight := c.gauge("sluice_store_calls_in_flight", "Store calls in flight, those included whose callers have left.")
 	owed := c.gauge("sluice_store_owed_keys", "Keys with units to be charged to the shared store on its return, and settlements of holds to be sent to it.")
@@ -55,9 +55,9 @@ func (m *Metrics) WatchShared(of func() remote.Stats, store string) error {
 	lost := c.counter("sluice_store_refunds_failed_total", "Decisions that came too late and whose refund failed.")
 	unreleased := c.gauge("sluice_store_unreleased_slots", "Slots to be released on the shared store's return.")
 	decided := c.counter("sluice_lease_decisions_total", "Takes under leased limits that were decided without asking the store.", "verdict")
-	asked := c.counter("sluice_lease_store_calls_total", "Questions to the store about takes under leased limits.")
+	asked := c.counter("sluice_lease_store_calls_total", "Calls of the store for takes under leased limits.")
 	units := c.counter("sluice_lease_units_total", "Units taken in advance, and those of them given back unused or lost.", "outcome")
-	untracked := c.counter("sluice_lease_untracked_total", "Takes that were not leased, as too many keys are in demand.")
+	untracked := c.counter("sluice_lease_untracked_total", "Takes that were not leased, as too many keys were in demand.")
 	saved := c.counter("sluice_denials_from_memory_total", "Requests denied without asking the shared store, as it would.")
 	return m.watch(&c, store, func(ch chan<- prometheus.Metric) {
 		f := of()

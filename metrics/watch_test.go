@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// TestWatchShared: every number is in its series.
+// TestWatchShared: every statistic is in its series.
 func TestWatchShared(t *testing.T) {
 	m := newMetrics(t)
 	err := m.WatchShared(func() remote.Stats {

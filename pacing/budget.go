@@ -18,13 +18,13 @@ import (
 type Budget struct {
 	key, host string
 	o         *Options
-	// turn holds one value while no call is next in line. A call that waits for it
-	// is served in order of arrival.
+	// turn holds one value while no call has the turn. Calls that wait for it are served in
+	// order of arrival.
 	turn chan struct{}
 
 	mu            sync.Mutex
 	answerCame    chan struct{} // closed and replaced at each answer
-	blockedUntil  time.Time     // no call is sent before
+	blockedUntil  time.Time     // no call is sent before this
 	blockedAt     time.Time     // when blockedUntil was stated
 	blockedBefore uint64        // calls sent by then: answers to later ones are newer
 	last          time.Time     // when the latest call was sent
@@ -41,8 +41,8 @@ func newBudget(key, host string, o *Options) *Budget {
 }
 
 // Enter blocks until a call may be sent and returns its number. The sender
-// calls Answered or Lost once. The error is a [WaitError] where h allows no such
-// wait, or the cause of the end of ctx.
+// calls Answered or Lost once. The error is a [WaitError] if h does not allow the wait, or the
+// cause of the end of ctx.
 func (b *Budget) Enter(ctx context.Context, h *Waiting) (uint64, error) {
 	if err := b.awaitTurn(ctx, h); err != nil {
 		return 0, err
@@ -98,7 +98,7 @@ func (b *Budget) awaitTurn(ctx context.Context, h *Waiting) error {
 	}
 }
 
-// EnterAfter is Enter after a wait that the call makes for itself; h must allow it.
+// EnterAfter is Enter after a wait of the call's own, which h must allow.
 func (b *Budget) EnterAfter(ctx context.Context, h *Waiting, wait time.Duration) (uint64, error) {
 	h.notify(wait)
 	if err := h.sleep(ctx, b.o.Now().Add(wait), nil); err != nil {
@@ -107,8 +107,8 @@ func (b *Budget) EnterAfter(ctx context.Context, h *Waiting, wait time.Duration)
 	return b.Enter(ctx, h)
 }
 
-// next returns when the next call may be sent. If an answer must come first, it reports
-// that as not known, and at is when the wait for the answer ends.
+// next returns when the next call may be sent. If an answer must come first, known is false,
+// and at is the end of the wait for the answer.
 func (b *Budget) next(now time.Time) (at time.Time, known bool) {
 	at, blind := b.blockedUntil, false
 	if doubt := b.blockedAt.Add(b.o.MaxRetryAfter); at.After(doubt) {

@@ -68,7 +68,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Fatalf("%d budgets of %d are remembered; want at most 8", s.used.Len(), n)
 		}
 		for _, e := range s.byKey {
-			b := e.Value.(*Budget) // nothing else is put in
+			b := e.Value.(*Budget) // the list holds nothing else
 			most = max(most, len(b.paces))
 			if len(b.paces) > maxItems || cap(b.paces) > 4*maxItems {
 				t.Fatalf("%d limits in room for %d are remembered; want at most %d", len(b.paces), cap(b.paces), maxItems)

@@ -21,8 +21,8 @@ type Options struct {
 	MaxRetryAfter time.Duration // of one answer; zero means 10 minutes, or MaxWait if that is longer
 	MaxRetries    int           // how often; zero means 3, a negative number never
 	MaxBudgets    int           // how many in memory; zero means 1024
-	// Now and AfterFunc are the clock by which calls wait, as [time.Now] and [time.AfterFunc],
-	// which nil means. AfterFunc returns a function that stops the timer.
+	// Now and AfterFunc are the clock by which calls wait. Nil means [time.Now] and
+	// [time.AfterFunc]. AfterFunc returns a function that stops the timer.
 	Now       func() time.Time
 	AfterFunc func(d time.Duration, f func()) (stop func() bool)
 }

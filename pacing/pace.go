@@ -11,7 +11,7 @@ type pace struct {
 	identity
 
 	left  int64
-	said  time.Time // when the server said so
+	said  time.Time // when the server stated this
 	until time.Time
 	span  time.Duration // from said to until
 	every time.Duration
@@ -24,8 +24,8 @@ type pace struct {
 
 	returns returns // units of this client, and when they are refilled
 
-	// blind says that the time is over and the next is not known, or that the statement is no
-	// longer valid: then one call is sent, and the others wait for its answer.
+	// blind says that the span has ended and the next state is not known, or that the
+	// statement is no longer valid: then one call is sent, and the others wait for its answer.
 	blind bool
 }
 
@@ -66,9 +66,9 @@ func (p *pace) state(it Item, s Statement, late bool, inFlight int) {
 	p.returns.take(s.At) // they are in the remaining units
 }
 
-// full returns the time until the limit is full, which the server states as span, rounded up to
-// seconds. For a bucket with continuous refill it is the time to refill the missing part of the
-// burst. If they differ by more than rounding, the server's is right.
+// full returns the time until the limit is full. The server states it as span, rounded up to
+// seconds. For a bucket with continuous refill it is the time to refill the missing part of
+// the burst. If they differ by more than rounding, the server's is right.
 func (p *pace) full(span time.Duration, left int64) time.Duration {
 	every, gone := spread(p.window, p.quota), p.burst-left
 	if gone <= 0 || every <= 0 || gone > int64(span/every) {

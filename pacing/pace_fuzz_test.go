@@ -17,7 +17,7 @@ func FuzzPace(f *testing.F) {
 	f.Add(int64(1<<62), `"a";q=0;w=0`, `"a";r=0;t=999999999999999`, int64(0), int64(1<<62))
 	f.Add(int64(0), `"a";q=999999999999999;w=999999999999999`, `"b";r=999999999999999;t=1`, int64(1<<62), int64(1))
 	f.Fuzz(func(t *testing.T, wait int64, policy, limit string, left, reset int64) {
-		const maxHold = time.Minute // of testBudget
+		const maxHold = time.Minute // the MaxRetryAfter of testBudget
 		now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 		b := testBudget(t)
 		for _, denied := range []bool{false, true, false} {

@@ -64,7 +64,7 @@ func TestReturnsAreBounded(t *testing.T) {
 	start := time.Unix(1000, 0)
 	var r returns
 	for i := range n {
-		r.add(start.Add(time.Duration((i*7)%n) * time.Second)) // in no order
+		r.add(start.Add(time.Duration((i*7)%n) * time.Second)) // in random order
 		if len(r) > mostReturns {
 			t.Fatalf("%d instants are remembered; want at most %d", len(r), mostReturns)
 		}

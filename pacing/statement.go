@@ -35,7 +35,7 @@ type Statement struct {
 	At     time.Time     // when it came
 	Cached bool          // the answer was meant for another call; all else is empty
 	Denied bool          // the call may be sent again later
-	Silent bool          // it names no limits, and may leave existing ones out
+	Silent bool          // it names no limits, and may omit existing ones
 	Wait   time.Duration // no call may be sent before; 0 if not stated
 	Items  []Item        // in no order
 }
@@ -90,8 +90,8 @@ func members(lines []string) []structured.Member {
 }
 
 // Draft11 reads the lines of RateLimit-Policy and of RateLimit, in the format of
-// draft-ietf-httpapi-ratelimit-headers-11. Items without their required parameter are left
-// out, as are those that do not count requests.
+// draft-ietf-httpapi-ratelimit-headers-11. It omits items without their required parameter,
+// and items that do not count requests.
 func (s *Statement) Draft11(policy, limit []string) {
 	policies := members(policy)
 	for _, m := range policies {

@@ -26,7 +26,7 @@ func TestAnswerFaults(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		a    policy.Answer
-		want string // empty: nothing is wrong
+		want string // empty: no fault
 	}{
 		{"nothing", policy.Answer{}, ""},
 		{"a body", policy.Answer{ContentType: "text/plain; charset=utf-8", Body: "{ x } {} {limit}"}, ""},

@@ -91,7 +91,7 @@ func isBlock(l sluice.Limit) bool {
 	return block
 }
 
-// blocks compiles those of a level. They stand in every set of its limits.
+// blocks compiles the blocks of a level. Every set of its limits includes them.
 func (c *compiler) blocks(r *rule, l *Level, at place) {
 	c.levelBlocks = nil
 	if len(l.Blocks) == 0 {

@@ -56,7 +56,7 @@ func (c *compiler) answer(r *rule) {
 			of.ContentType = cmp.Or(of.ContentType, a.ContentType)
 		}
 		c.answerParts(&of, here, names)
-		of.Status, of.Body = cmp.Or(of.Status, a.Status), cmp.Or(of.Body, a.Body) // what it does not have is the rule's
+		of.Status, of.Body = cmp.Or(of.Status, a.Status), cmp.Or(of.Body, a.Body) // missing parts are the rule's
 		c.distinguished(&of, here)
 	}
 }

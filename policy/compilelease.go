@@ -50,7 +50,7 @@ func (c *compiler) leasable(r *rule, at place, s *Set) {
 	for _, err := range joined(err) {
 		if fault, ok := errors.AsType[*sluice.LeaseError](err); ok {
 			if isBlock(fault.Limit) {
-				continue // which is a fault of its own
+				continue // reported as another fault
 			}
 			c.fault(at.item(fault.Index), "cannot be leased: %w", fault.Err)
 		} else {

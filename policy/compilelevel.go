@@ -99,7 +99,7 @@ func (c *compiler) inFlight(l *CompiledLevel, at place) {
 	}
 }
 
-// key replaces values by those that requests have, if they are a key of the level.
+// key replaces values by their form in requests, if they are a key of the level.
 func (c *compiler) key(l *CompiledLevel, at place, values *[]string) bool {
 	_, key, err := l.Key(*values)
 	if err != nil {

@@ -97,10 +97,10 @@ func (c Cost) Afterwards() bool {
 	return c.Of == RequestBytes || c.Of == ResponseBytes || c.Of == ResponseHeader || c.Of == Milliseconds || c.Func != nil && c.Func.After != nil
 }
 
-// NeverAdmits returns why no request of the rule ever fits a limit, "" if one may: each is
-// charged more on arrival than an idle key has. For the cost in a header that is the
-// estimate, which a request without the field is charged. [Compile] accepts such limits, as
-// those of a candidate; a configuration file and an override do not.
+// NeverAdmits returns the reason why no request of the rule ever fits a limit: each is charged
+// more on arrival than an idle key has. It returns "" if one may fit. For a cost in a header
+// the charge is the estimate, the cost of a request without the field. [Compile] accepts such
+// limits, as those of a candidate; a configuration file and an override do not.
 func (r *Rule) NeverAdmits(limit Limit) string {
 	l := limit.Limit
 	if limit.Grace != nil { // a soft limit admits requests above it

@@ -24,7 +24,7 @@ func (r *Rule) Counted(l sluice.Limit) sluice.Limit {
 	}
 	most := max(f.Quota, f.Burst)
 	l.Debt = min(most, (sluice.MaxQuota-most-bucket.Credit)/debtQuotas) * debtQuotas
-	for l.Debt > 0 && l.Validate() != nil { // a bucket refills in two years
+	for l.Debt > 0 && l.Validate() != nil { // a bucket must refill within two years
 		l.Debt /= 2
 	}
 	return l

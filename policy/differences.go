@@ -15,9 +15,9 @@ const (
 	mostShown = 256
 )
 
-// Differences returns in words why the i-th rule of the policy does not match the request,
-// such as "method: POST is not GET". They hold no value of a header or a query. exempt says
-// that the rule matches or would match, and exempts the client's network.
+// Differences describes the reasons why the i-th rule of the policy does not match the
+// request, such as "method: POST is not GET". They hold no value of a header or a query.
+// exempt says that the rule matches or would match, and exempts the client's network.
 func (m *Matches) Differences(i int) (list []string, exempt bool) {
 	r, a := &m.of.rules[i], m.found.attributes
 	add := func(part, format string, args ...any) {
@@ -79,7 +79,7 @@ func (m *Matches) foundBy(only *rule) bool {
 func (f *Field) lacks() string {
 	switch {
 	case f.Absent:
-		return "must not be there"
+		return "must be absent"
 	case len(f.Values) == 0:
 		return "is not there, or empty"
 	default:

@@ -10,7 +10,7 @@
 // rules that match it apply. Active rules are decided together, all or none, in one call of
 // the store. Shadow rules and candidates are evaluated in the same call and have no influence.
 //
-// The files, in the order in which to read them; data stands behind the code that uses it:
+// The files, in the order in which to read them; data follows the code that uses it:
 //
 //   - override.go: an override compiled alone
 //   - compile.go: Compile, and the checks of a whole rule

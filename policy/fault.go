@@ -70,7 +70,7 @@ type RuleError struct {
 	Rule    int    // index of the rule
 	Name    string // the rule's name, if it has one
 	At      []Step // from the rule to its part at fault
-	Problem string // what is wrong and what to write instead
+	Problem string // the fault, and the text to write instead
 	Err     error  // the cause, such as a fault of a limit; may be nil
 }
 

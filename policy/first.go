@@ -31,7 +31,7 @@ func plainPart(p Part) (k keyPart, err error) {
 	return k, nil
 }
 
-// Of returns the part that a value of p is of, and the value by itself: for First the
+// Of returns the part to which a value of p belongs, and the value alone: for First the
 // part that the request had, otherwise p. The value must be in the form that requests have.
 func (p Part) Of(value string) (Part, string) {
 	if i, of, ok := p.firstOf(value); ok {
@@ -40,8 +40,8 @@ func (p Part) Of(value string) (Part, string) {
 	return p, value
 }
 
-// firstOf returns the index of the part of First that a value is of, and the value by
-// itself.
+// firstOf returns the index of the part of First to which a value belongs, and the value
+// alone.
 func (p Part) firstOf(value string) (i int, of string, ok bool) {
 	if p.Source != source.First || p.made == nil {
 		return 0, "", false

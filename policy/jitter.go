@@ -36,7 +36,7 @@ func ParseJitter(text string) (j Jitter, err error) {
 	return j, nil
 }
 
-// problem returns what is wrong with j, "" if nothing is.
+// problem returns the fault of j, "" if it has none.
 func (j Jitter) problem() string {
 	switch {
 	case j.Most < 0 || j.Most > maxJitter:

@@ -48,7 +48,7 @@ func (e *PartError) ofToken() bool {
 	return ok
 }
 
-// unusable returns the error of a value that the request has and that cannot be used.
+// unusable returns the error for a value of the request that cannot be used.
 func (r *rule) unusable(p *keyPart, problem string) *PartError {
 	return &PartError{Rule: r.Name, Part: p.Part, Problem: problem}
 }
@@ -168,8 +168,8 @@ func (r *rule) made(p *keyPart, m *Matches, by hit) (string, error) {
 
 // Key returns the key of the request at a level of the i-th rule that matched. ok is false if
 // the level does not apply, as the rule exempts the client's network, the request lacks a part
-// that may be missing, or its key is exempt. The error says why the request cannot be charged: a [*PartError] is the client's
-// fault, any other that of a function.
+// that may be missing, or its key is exempt. The error says why the request cannot be charged:
+// a [*PartError] is the client's fault, any other error that of a function.
 func (m *Matches) Key(i int, l *CompiledLevel) (key string, ok bool, err error) {
 	by := m.hits[i]
 	r := &m.of.rules[by.rule]
@@ -214,8 +214,8 @@ func (m *Matches) Key(i int, l *CompiledLevel) (key string, ok bool, err error) 
 var escapeKey = strings.NewReplacer("%", "%25", "|", "%7C")
 
 // Tier returns the value of the attribute that chooses among the level's tiers, for the i-th
-// rule that matched. It is "" if the level has no tiers, or the request no usable value. The
-// error is that of a token that is not usable, or of a function.
+// rule that matched. It is "" if the level has no tiers, or the request has no usable value.
+// The error is that of a token that is not usable, or of a function.
 func (m *Matches) Tier(i int, l *CompiledLevel) (string, error) {
 	if l.Tiers == nil {
 		return "", nil
@@ -231,7 +231,7 @@ func (m *Matches) Tier(i int, l *CompiledLevel) (string, error) {
 
 // Parts returns the values of a level's key by the texts of its parts, for the i-th rule that
 // matched, and the first part that the request lacks, "" if it has all. A value that cannot be
-// used counts as lacking.
+// used counts as missing.
 func (m *Matches) Parts(i int, l *CompiledLevel) (values map[string]string, lacks string) {
 	by := m.hits[i]
 	values = make(map[string]string, len(l.parts))

@@ -19,7 +19,7 @@ func TestPartValue(t *testing.T) {
 	method := policy.Part{Source: source.Method}
 	tests := []struct {
 		part       policy.Part
-		text, want string // want begins with a colon: the error holds what follows
+		text, want string // want beginning with a colon is part of the error
 	}{
 		{policy.IP(), "192.0.2.7", "192.0.2.7"},
 		{policy.IP(), "192.0.2.7/32", "192.0.2.7"},
@@ -90,7 +90,7 @@ func TestKeysThatNeverMatch(t *testing.T) {
 		"Levels[0].ExemptKeys[1]: a key of 1 values; the level's key has 2: [host ip]",
 		"Levels[0].ExemptKeys[2]: an empty value of host; no request has one, as it counts as missing",
 	}
-	faults, ok := err.(policy.RuleErrors) //nolint:errorlint // Compile returns it as it is
+	faults, ok := err.(policy.RuleErrors) //nolint:errorlint // Compile returns it unwrapped
 	if !ok || len(faults) != len(want) {
 		t.Fatalf("got\n%v", err)
 	}

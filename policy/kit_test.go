@@ -42,7 +42,7 @@ func one(name string, by []policy.Part, texts ...string) policy.Rule {
 
 func by(parts ...policy.Part) []policy.Part { return parts }
 
-// levelOf returns a level of a rule, nil if there is none.
+// levelOf returns a level of a rule, or nil if it is missing.
 func levelOf(p *policy.Policy, rule, level string) *policy.CompiledLevel {
 	if i, ok := p.RuleOf(rule); ok && p.Rules()[i].Name == rule {
 		for j := range p.Levels(i) {

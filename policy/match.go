@@ -96,8 +96,8 @@ func lastOf(n netip.Prefix) netip.Addr {
 // Field is a condition on a header field, a query parameter or an entry of a descriptor.
 type Field struct {
 	Name string
-	// Values are alternatives, of which the request must have one. Empty means any value
-	// that is not empty.
+	// Values are alternatives: the request must have one of them. Without Values, it may have
+	// any value that is not empty.
 	Values []string
 	// Absent means that the request must not have the field, or the parameter.
 	Absent bool

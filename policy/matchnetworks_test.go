@@ -26,7 +26,7 @@ func halves(n netip.Prefix) (first, second netip.Prefix) {
 func TestMatchesAllInParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		parts := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
-		var within []netip.Prefix // which are in a part, and hold not all of one
+		var within []netip.Prefix // networks within a part, smaller than the part
 		for range rapid.IntRange(0, 200).Draw(t, "halvings") {
 			i := rapid.IntRange(0, len(parts)-1).Draw(t, "which")
 			if parts[i].IsSingleIP() {

@@ -23,7 +23,7 @@ type segment struct {
 	literal, wildcard string
 }
 
-// end is what may follow the segments of a pattern.
+// end is the part of a path that may follow the segments of a pattern.
 type end uint8
 
 const (

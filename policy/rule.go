@@ -30,11 +30,11 @@ type Rule struct {
 	Levels []Level
 
 	Cost Cost // the zero Cost is 1
-	// HoldFor, if not zero, is for how long at most the units that a request is charged on
-	// arrival are held, where its Cost is known only afterwards: from [sluice.MinHold] to
-	// [sluice.MaxHold]. If the front dies meanwhile they come back by themselves. After
-	// that time a request is charged its whole cost at its end. See [sluice.Hold].
-	// Requests that may be delayed, and shadow rules, are charged as without it.
+	// HoldFor, if not zero, is the longest time for which the units charged on arrival are
+	// held, if the Cost is known only afterwards: from [sluice.MinHold] to [sluice.MaxHold].
+	// If the front dies meanwhile, the units come back by themselves. A request that ends
+	// after that time is charged its whole cost then. See [sluice.Hold].
+	// It has no effect on requests that may be delayed, and in shadow rules.
 	HoldFor time.Duration
 	// Shadow makes the rule decide and report, but never deny.
 	Shadow bool
@@ -45,14 +45,13 @@ type Rule struct {
 	// When, InFlight, Candidates or Status.
 	Shape bool
 
-	// ExemptNetworks contain clients to whom the rule does not apply.
+	// ExemptNetworks contain the clients that the rule does not apply to.
 	ExemptNetworks []netip.Prefix
-	// MaxWait is how long a request may be delayed until it fits, under every limit that
-	// it is charged under; the least MaxWait of several rules applies, zero aside. Where
-	// all limits queue, as a leaky bucket does, it caps the delay, and zero leaves the
-	// delay to the limits. A rule that counts responses without ChargeFirst charges nothing that
-	// could wait. In a rule that shapes it is how long each part of a body waits, and
-	// zero is a minute.
+	// MaxWait is how long a request may be delayed until it fits all its limits; of several
+	// rules the least MaxWait that is not zero applies. If all limits queue, as a leaky bucket
+	// does, it caps the delay, and zero leaves the delay to the limits. A rule that counts
+	// responses without ChargeFirst charges nothing that could wait. In a rule that shapes it
+	// is how long each part of a body waits, and zero is a minute.
 	MaxWait time.Duration
 	// Failure is the failure policy if the store cannot decide. The zero value is
 	// [sluice.FailOpen].
@@ -96,8 +95,8 @@ type Level struct {
 	// Name distinguishes the levels of a rule; it may be empty in a rule that has
 	// one.
 	Name string
-	// By are the parts of the key, all of which the request must have. Empty means one
-	// budget for all requests.
+	// By are the parts of the key. The request must have all of them. Without parts, all
+	// requests share one budget.
 	By []Part
 	// Missing is the treatment of a request without one of the parts.
 	Missing Missing
@@ -248,8 +247,8 @@ func (s Status) String() string {
 	}
 }
 
-// Missing is the treatment of a request without a part of a level's key: one that is absent
-// or empty. A part that is sent more than once is always refused: the limiter might charge
+// Missing is the treatment of a request in which a part of a level's key is absent or empty. A
+// part that is sent more than once is always refused: the limiter might charge
 // one value and the application use another.
 type Missing uint8
 

@@ -12,8 +12,9 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 )
 
-// Unshapeable returns why a limit cannot slow bytes down, if each part of them waits for
-// maxWait at most, and what to write instead; "" if it can. A maxWait of 0 is a minute.
+// Unshapeable returns the reason why a limit cannot slow bytes down, if each part of them
+// waits for maxWait at most, and the text to write instead. It returns "" if the limit can. A
+// maxWait of 0 is a minute.
 func Unshapeable(l sluice.Limit, maxWait time.Duration) string {
 	if maxWait == 0 {
 		maxWait = bounds.ShapeTurn
@@ -23,7 +24,7 @@ func Unshapeable(l sluice.Limit, maxWait time.Duration) string {
 		return "" // another fault
 	}
 	full, wait := f.Quota, f.Window
-	one := time.Duration(float64(bounds.LeastShaped) / float64(f.Quota) * float64(f.Window)) // of the order of it
+	one := time.Duration(float64(bounds.LeastShaped) / float64(f.Quota) * float64(f.Window)) // about the wait for them
 	switch a := f.Algorithm.(type) {
 	case sluice.TokenBucket:
 		full = f.Burst
@@ -50,8 +51,8 @@ func Unshapeable(l sluice.Limit, maxWait time.Duration) string {
 	}
 }
 
-// Unserved returns why the rule cannot be served by a protocol that has or lacks bodies and
-// responses, and what to do; "" if it can.
+// Unserved returns the reason why a protocol that has or lacks bodies and responses cannot
+// serve the rule, and a remedy. It returns "" if the protocol can.
 func (r *Rule) Unserved(bodies, responses bool) string {
 	inFlight := slices.ContainsFunc(r.Levels, func(l Level) bool { return l.InFlight != nil })
 	switch {

@@ -15,10 +15,10 @@ type Token struct {
 }
 
 // Claim returns a claim. Its first call calls verify, which returns a function that looks up
-// claims, or nil if the request has no token. An error of verify means that the token is not usable. An error of
-// that function means the same if it is a [*TokenError]; otherwise the claim is not usable. Any
-// error that is neither a TokenError nor a [*PartError] is hidden from the client and
-// passed to report. If required, a request without a token is refused.
+// claims, or nil if the request has no token. An error of verify means that the token is not
+// usable. An error of the function means the same if it is a [*TokenError]; otherwise the
+// claim is not usable. Any error that is neither a TokenError nor a [*PartError] is hidden
+// from the client and passed to report. If required, a request without a token is refused.
 func (t *Token) Claim(name string, verify func() (func(name string) (string, error), error), required bool, report func(error)) (string, error) {
 	if !t.verified {
 		t.verify(verify, report)

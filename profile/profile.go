@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package profile says how well-known platforms and libraries limit, in limits
-// of this module: "shopify-rest" is a leaky bucket of 40 that 2 requests leave in
-// a second. The vectors that each platform documents are played against every store, and a
-// profile says where its platform differs.
+// Package profile describes the rate limits of well-known platforms and libraries by limits of
+// this module: "shopify-rest" is a leaky bucket of 40 that 2 requests leave in a second. Tests
+// play the examples of each platform's documentation against every store, and a profile lists
+// the differences of its platform.
 //
 //	p, ok := profile.Get("shopify-rest")
 //	lim, err := sluice.New(store, "orders", p.Limits...)
 //
-// In a configuration a profile stands behind like:, see package config.
+// In a configuration the key like names a profile: see package config.
 package profile
 
 import (
@@ -26,35 +26,36 @@ import (
 	"github.com/sluicegate/sluice/internal/spelling"
 )
 
-// Profile is how a platform limits. What it points to must not be changed.
+// Profile describes the rate limit of a platform. The data that it refers to must not be
+// changed.
 type Profile struct {
-	Name   string // as it stands behind like: [a-z0-9-]
-	Title  string // what the platform calls itself
-	Source string // where its behaviour is documented
-	// Limits are those of one key, all of which must have room. Of a platform
-	// whose numbers are its users' they are the numbers of its documentation.
+	Name   string // the value of the key like in a configuration; of [a-z0-9-]
+	Title  string // the platform's own name
+	Source string // the documentation of its behaviour
+	// Limits are the limits of one key. All of them must have room. If users of the platform
+	// choose the numbers, they are those of an example in its documentation.
 	Limits []sluice.Limit
 
-	// Status is what a denial is answered; zero if the platform answers no HTTP.
+	// Status is the HTTP status of a denial; zero if the platform does not answer HTTP.
 	Status int
-	// MaxWait is how long the platform delays a request; zero if it denies.
-	// What a leaky bucket delays by itself is not meant.
+	// MaxWait is the longest time for which the platform delays a request; zero if it denies.
+	// It does not include the delay of a leaky bucket.
 	MaxWait time.Duration
-	// InFlight is how many requests of a key run at once; zero: any number.
+	// InFlight is the maximum number of requests of a key in flight; zero means any number.
 	InFlight int64
-	// Answer is what a rule's answer says in a configuration, in YAML, to speak in the
-	// platform's words; empty: it has none, or they are not known.
+	// Answer is the key answer of a rule, in YAML, for responses in the platform's words.
+	// Empty means that it has none, or that they are not known.
 	Answer string
 
-	// Differs says what the platform does that these limits do not; none if
-	// every decision is the platform's.
+	// Differs lists the differences between the platform and these limits. It is empty if
+	// every decision equals the platform's.
 	Differs []string
 }
 
 //go:embed profiles.json
 var file []byte
 
-// table is every profile, by name.
+// table returns all profiles, in the order of their names.
 var table = sync.OnceValue(func() []Profile {
 	var all []struct {
 		Profile
@@ -81,7 +82,7 @@ var table = sync.OnceValue(func() []Profile {
 	return list
 })
 
-// All returns every profile, by name.
+// All returns all profiles, in the order of their names.
 func All() []Profile { return slices.Clone(table()) }
 
 // Get returns the profile of that name.
@@ -94,9 +95,8 @@ func Get(name string) (p Profile, ok bool) {
 	return all[i], true
 }
 
-// Meant returns the names that may have been meant by one that no profile has: one
-// that is spelled otherwise, or those that go on behind it, as shopify-rest does behind
-// shopify.
+// Meant returns the names of profiles that an unknown name may have meant: a similar one, or
+// those that begin with it, as shopify-rest begins with shopify.
 func Meant(name string) (names []string) {
 	name = strings.ToLower(strings.TrimSpace(name))
 	for _, p := range table() {

@@ -24,12 +24,12 @@ import (
 // process dies between two calls, units stay charged and refill in time.
 //
 // All calls name one instant of decision, the earliest of the servers' clocks. A server
-// decides at that instant unless it is more than a second ago, even if a state stands
-// at a later one. So the decision equals that of a single server. If clocks differ by
+// decides at that instant unless it is more than a second ago, even if a state is of a later
+// instant. So the decision equals that of a single server. If clocks differ by
 // more, each server decides at its own instant, and the receipt names the earliest.
 
-// tries is the number of times that a request is tried because another one came
-// between its look and its charge.
+// tries is the number of times that a request is tried if other requests come between its look
+// and its charge.
 const tries = 3
 
 // across decides a request over keys with these tags.
@@ -161,8 +161,8 @@ func (x *multiSlot) spend(ctx context.Context) (sluice.Decision, error) {
 	return x.deny(ctx)
 }
 
-// denyHold denies a hold after a look, and removes what a repetition has found of it in some
-// parts. If there are too many holds, the parts do not deny.
+// denyHold denies a hold after a look. If some parts know the hold, because the request is a
+// repetition, it removes the hold there. If there are too many holds, the parts do not deny.
 func (x *multiSlot) denyHold(ctx context.Context) (sluice.Decision, error) {
 	d := x.decision()
 	switch {

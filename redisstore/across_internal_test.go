@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestReservationAcrossSlotsBehindALog: a log whose newest entry is a little ahead of the
-// instant at which several slots decide delays no reservation.
+// TestReservationAcrossSlotsBehindALog: several slots decide at one instant, and a log whose
+// newest entry is a little ahead of it delays no reservation.
 func TestReservationAcrossSlotsBehindALog(t *testing.T) {
 	s := bare(redistest.SharedCluster(t, redistest.Redis(t)).Connect(t))
 	now := int64(1_763_700_000_000_000)

@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// counted counts what goes through a Client.
+// counted counts the scripts and calls of a Client.
 type counted struct {
 	Client
 	trips, scripts int
@@ -24,15 +24,15 @@ func (c *counted) Run(ctx context.Context, scripts []*Script, replies []Reply) {
 	c.Client.Run(ctx, scripts, replies)
 }
 
-// count has the Client of a store count.
+// count wraps the Client of a store with counters.
 func count(s *Store) *counted {
 	c := &counted{Client: s.client}
 	s.client = c
 	return c
 }
 
-// TestServerOfOneSlot: a server that refuses keys of several slots, as one of a Cluster
-// or a proxy before several servers, is asked once.
+// TestServerOfOneSlot: a server that refuses keys of several slots, such as one of a Cluster
+// or a proxy in front of several servers, is asked once.
 func TestServerOfOneSlot(t *testing.T) {
 	server := redistest.StartCluster(t, redistest.Redis(t), 1, false).Masters[0]
 	s, p := bare(server.Client(t)), testkit.Plan(t, "scope", "1000/day")
@@ -52,8 +52,8 @@ func TestServerOfOneSlot(t *testing.T) {
 	}
 }
 
-// TestBatchOnServerThatRefuses: the takes of a batch that were not run are sent again
-// together, not one after the other.
+// TestBatchOnServerThatRefuses: the takes of a batch that the server did not run are sent
+// again together, not one after the other.
 func TestBatchOnServerThatRefuses(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -86,8 +86,8 @@ func TestBatchOnServerThatRefuses(t *testing.T) {
 	}
 }
 
-// TestChangedLimitsShareCalls: takes of keys that another limit has written share the
-// call that says so.
+// TestChangedLimitsShareCalls: takes of keys that another limit has written share the call
+// that finds this out.
 func TestChangedLimitsShareCalls(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -96,7 +96,7 @@ func TestChangedLimitsShareCalls(t *testing.T) {
 			before, after := testkit.Plan(t, t.Name(), "x: "+text), testkit.Plan(t, t.Name(), "x: 2"+text)
 			s := bare(client)
 			takeTogether(s, takesOfKeys(before, keysTo(mostKeys)...)...)
-			s = bare(client) // which has not met that limit
+			s = bare(client) // it has not met that limit
 			takeTogether(s, takesOfKeys(after, "first")...)
 			c := count(s)
 			for i, r := range takeTogether(s, takesOfKeys(after, keysTo(mostKeys)...)...) {

@@ -31,8 +31,8 @@ func (hanging) Info(context.Context) (map[string]string, error) { return nil, ni
 
 func (h hanging) Cluster() bool { return h.cluster }
 
-// TestBatchHasOneTimeout: a batch of which each request waits for the one before has
-// no longer than a request, also where others wait for the server.
+// TestBatchHasOneTimeout: a batch has no longer than one request, even if each of its requests
+// waits for the one before and other callers wait for the server.
 func TestBatchHasOneTimeout(t *testing.T) {
 	for _, servers := range []hanging{{}, {cluster: true}} {
 		synctest.Test(t, func(t *testing.T) {

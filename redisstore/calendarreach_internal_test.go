@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// TestEdgesReachOtherLimits: the calendar edges of a limit go on to where a reservation under a
-// longer window of the same request may be. Seed 1795907527785625248 of TestScriptsEqualAlgo has
+// TestEdgesReachOtherLimits: the calendar edges of a limit reach as far as a reservation under
+// a longer window of the same request. Seed 1795907527785625248 of TestScriptsEqualAlgo has
 // found a month that was counted too early.
 func TestEdgesReachOtherLimits(t *testing.T) {
 	plan, err := sluice.Compile("s", sluice.MustParseLimit("month: 100/month fixed-window calendar UTC"), sluice.MustParseLimit("year: 10/366day sliding-log"))

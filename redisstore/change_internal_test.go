@@ -13,11 +13,11 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// epoch is a moment like any other.
+// epoch is an arbitrary moment.
 const epoch = 1_790_000_000_123_456
 
-// TestSeldomClientsAreServed: what a rule withholds it withholds at its start,
-// not from every key that returns, and not again in every process.
+// TestSeldomClientsAreServed: a rule withholds units at its start only, not from every key
+// that returns, and not again in every process.
 func TestSeldomClientsAreServed(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	for _, c := range []struct {
@@ -49,8 +49,8 @@ func TestSeldomClientsAreServed(t *testing.T) {
 	}
 }
 
-// TestStartIsShared: a process that comes later knows since when the rule is, and
-// one whose server's clock has stepped back behind that starts it anew.
+// TestStartIsShared: a later process knows when the rule started, and starts it anew if the
+// server's clock has stepped back behind that.
 func TestStartIsShared(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	p := testkit.Plan(t, "s", "60/min initial 0")
@@ -77,8 +77,8 @@ func TestStartIsShared(t *testing.T) {
 	}
 }
 
-// TestStartLivesOn: the start of a rule lives for more than a year from its last
-// use, of which a process that uses it all the time reports once a day.
+// TestStartLivesOn: the start of a rule lives for more than a year from its last use; a
+// process that uses it all the time reports that once a day.
 func TestStartLivesOn(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -107,9 +107,9 @@ func TestStartLivesOn(t *testing.T) {
 	}
 }
 
-// TestChargeAfterTheClockSteppedBack: of a request over two limits, the one with
-// short windows is not charged in the year in which the other's balance came to
-// be, once the server's clock has stepped back behind that.
+// TestChargeAfterTheClockSteppedBack: once the server's clock has stepped back, a request over
+// two limits does not charge the one with short windows in the year in which the balance of
+// the other began.
 func TestChargeAfterTheClockSteppedBack(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	for _, texts := range [][2]string{

@@ -64,7 +64,7 @@ type Reply struct {
 }
 
 // errReply is the error for a reply whose form is not that of the script.
-var errReply = errors.New("the script's reply makes no sense: is it another program's?")
+var errReply = errors.New("the script's reply is malformed: another program may use its keys")
 
 // errNotRun is the error for a script that a call of several scripts has not run.
 var errNotRun = errors.New("the call has not run this script")

@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestClockOfThisMachineHasNoSay: a store on a machine whose clock is far off decides like
-// any other, calendar windows included.
+// TestClockOfThisMachineHasNoSay: a store on a machine with a wrong clock decides like any
+// other, also for calendar windows.
 func TestClockOfThisMachineHasNoSay(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	for _, off := range []time.Duration{0, time.Hour, -time.Hour, 40 * 24 * time.Hour, -400 * 24 * time.Hour} {
@@ -48,8 +48,8 @@ func TestClockOfThisMachineHasNoSay(t *testing.T) {
 	}
 }
 
-// TestSlotScriptEqualsAlgo compares the script that keeps slots with package
-// algo, over random requests and instants.
+// TestSlotScriptEqualsAlgo compares the script for slots with package algo, over random
+// requests and instants.
 func TestSlotScriptEqualsAlgo(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	now := int64(1_763_700_000_000_000)

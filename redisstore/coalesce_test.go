@@ -17,8 +17,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// TestWaitingTakesShareACall: takes of one key that come while one is on its
-// way go together, and each has a decision of its own.
+// TestWaitingTakesShareACall: takes of one key that come while another is on its way share a
+// call, and each has a decision of its own.
 func TestWaitingTakesShareACall(t *testing.T) {
 	for _, text := range []string{"1000/h", "1000/h sliding-log", "1000/h sliding-counter", "1000/h fixed-window", "1000/day sliding-histogram precision 3"} {
 		t.Run(text, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestWhoLeavesTheLineIsNotCharged(t *testing.T) {
 		t.Fatal(err)
 	}
 	release := redistest.HoldUp(t, server)
-	first := clienttest.Line(1, func(int) { // it is on its way, and the others wait for it
+	first := clienttest.Line(1, func(int) { // the first is on its way, and the others wait for it
 		if d, err := l.Take(t.Context(), "k", 10); err != nil || !d.Allowed {
 			t.Errorf("got %+v, %v, want allowed", d, err)
 		}
@@ -120,7 +120,7 @@ func TestWhoLeavesTheLineIsNotCharged(t *testing.T) {
 	}
 }
 
-// TestHotKeyIsExact: many callers of one key get exactly what is due.
+// TestHotKeyIsExact: many callers of one key get exactly the units that the limit grants.
 func TestHotKeyIsExact(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	for _, text := range []string{"500/day", "500/day sliding-log", "500/year fixed-window calendar UTC", "500/day sliding-histogram", "500/366day sliding-counter conservative"} {

@@ -29,8 +29,7 @@ func open(t *testing.T, at clienttest.Servers, options redisstore.Options) *redi
 	return testkit.Closed(t, s)
 }
 
-// conform runs the suite on an empty store under a prefix of its own for each
-// part.
+// conform runs the suite. Each part has an empty store under a prefix of its own.
 func conform(t *testing.T, at clienttest.Servers, options redisstore.Options, all ...*redistest.Server) {
 	t.Helper()
 	storetest.Test(t, func(t *testing.T, _ func() time.Time) storetest.Harness {
@@ -42,13 +41,13 @@ func conform(t *testing.T, at clienttest.Servers, options redisstore.Options, al
 			return redistest.HoldUp(t, all...)
 		}}
 		if len(all) > 1 {
-			h.Together = 500 * time.Millisecond // beyond that each server may decide at its own
+			h.Together = 500 * time.Millisecond // beyond that each server may decide at an instant of its own
 		}
 		return h
 	})
 }
 
-// TestExampleClient: a store over the Client of the example decides as any other.
+// TestExampleClient: a store over the example's Client decides like any other.
 func TestExampleClient(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	conn, err := net.Dial("tcp", server.Addr)

@@ -55,7 +55,7 @@ func TestVersionsPressOneKey(t *testing.T) {
 	}
 }
 
-// pressed is a Client before whose every call another process does something.
+// pressed is a Client; another process does something before each of its calls.
 type pressed struct {
 	redisstore.Client
 	first func()
@@ -66,8 +66,8 @@ func (p pressed) Run(ctx context.Context, scripts []*redisstore.Script, replies 
 	p.Client.Run(ctx, scripts, replies)
 }
 
-// TestPressedKeyIsDecided: a request whose key others change between every read and write
-// is decided before its deadline.
+// TestPressedKeyIsDecided: a request is decided before its deadline even if others change its
+// key between every read and write.
 func TestPressedKeyIsDecided(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	other := testkit.Limiter(t, open(t, server, redisstore.Options{Timeout: testkit.Ceiling}), "scope", "x: 400/366day fixed-window")

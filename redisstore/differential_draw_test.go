@@ -13,11 +13,11 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// family is how many subjects in a row may have the same limit.
+// family is the number of subjects in a row that may have the same limit.
 const family = 5
 
-// subjects makes the subjects of an epoch: half of them by themselves, the others in
-// families, whose takes may share a call.
+// subjects makes the subjects of an epoch: half of them alone, the others in families, whose
+// takes may share a call.
 func (d *differential) subjects(epoch int) []*subject {
 	list := make([]*subject, 100)
 	for i := range list {
@@ -36,7 +36,7 @@ func (d *differential) subjects(epoch int) []*subject {
 	return list
 }
 
-// inTurn is the kinds whose takes may share a call.
+// inTurn are the kinds whose takes may share a call.
 var inTurn = [...]kind{kindBucket, kindFixed, kindCounter}
 
 // shared returns a limit of that kind whose takes may share a call.
@@ -50,7 +50,7 @@ func (d *differential) shared(k kind) sluice.Limit {
 	}
 }
 
-// over makes a subject of one key and one limit.
+// over makes a subject with one key and one limit.
 func (d *differential) over(name string, l sluice.Limit) *subject {
 	s := &subject{scope: name, now: d.instant(), rules: make(map[uint64]*modelRule)}
 	s.charges = []sluice.Charge{{Plan: d.plan(name, []sluice.Limit{l}), Key: name}}
@@ -59,8 +59,8 @@ func (d *differential) over(name string, l sluice.Limit) *subject {
 	return s
 }
 
-// callLike makes a call of a subject like that of another one at the same moment:
-// if that is one take, so is this.
+// callLike makes a call of a subject like another subject's call at the same moment: if that
+// is one take, so is this.
 func (d *differential) callLike(s *subject, c *call) *call {
 	s.now = c.now
 	s.makeItems(d.store)
@@ -70,7 +70,7 @@ func (d *differential) callLike(s *subject, c *call) *call {
 	return &call{items: s.items, charges: 1, now: s.now, jobs: []*job{{op: sluice.OpTake, req: req}}}
 }
 
-// subject makes a subject of up to three keys with up to three limits each.
+// subject makes a subject with up to three keys and up to three limits for each.
 func (d *differential) subject(name string) *subject {
 	s := &subject{scope: name, now: d.instant(), rules: make(map[uint64]*modelRule)}
 	charges := 1
@@ -88,7 +88,7 @@ func (d *differential) subject(name string) *subject {
 		}
 		s.charges = append(s.charges, sluice.Charge{Plan: d.plan(s.scope, list), Key: fmt.Sprintf("%s.%d", name, n)})
 	}
-	s.makeItems(new(Store)) // the other one meets limits with the first call
+	s.makeItems(new(Store)) // the other store meets limits with the first call
 	s.model = make([][]algo.State, len(s.items))
 	return s
 }
@@ -139,7 +139,7 @@ func (d *differential) call(s *subject) *call {
 				list[i] = d.change(list[i])
 			}
 		}
-		if n > 0 && d.rand.IntN(2) == 0 { // to and fro
+		if n > 0 && d.rand.IntN(2) == 0 { // back to the limit before
 			old := s.before[d.rand.IntN(n)]
 			c, list = &s.charges[old.charge], old.limits
 		}
@@ -157,7 +157,7 @@ func (d *differential) call(s *subject) *call {
 	for range jobs {
 		j, times := d.job(s), 1
 		if d.rand.IntN(64) == 0 {
-			times += d.rand.IntN(maxBatch) // as when many ask at once
+			times += d.rand.IntN(maxBatch) // as if many asked at once
 		}
 		for range times {
 			again := *j
@@ -237,8 +237,8 @@ func (s *subject) reach() int64 {
 	return longest
 }
 
-// step returns how far the clock moves: often not at all or by a unit's share,
-// now and then to an edge, over a window or back.
+// step returns how far the clock moves: often not at all or by the time of a unit, now and
+// then to an edge, over a window or back.
 func (d *differential) step(s *subject) int64 {
 	t := s.items[d.rand.IntN(len(s.items))].term
 	if d.extreme && d.rand.IntN(6) == 0 {
@@ -256,7 +256,7 @@ func (d *differential) step(s *subject) int64 {
 	case 13, 14:
 		return t.Sub - s.now%t.Sub - 1 + d.rand.Int64N(3)
 	case 15, 16:
-		// to where a state is idle, or a µs beside that
+		// to the moment at which a state is idle, or a µs beside it
 		if m := s.model[d.rand.IntN(len(s.model))]; len(m) > 0 && m[0].Idle > s.now {
 			return m[0].Idle - s.now - 1 + d.rand.Int64N(3)
 		}
@@ -273,7 +273,7 @@ func (d *differential) step(s *subject) int64 {
 	}
 }
 
-// instant returns a moment: near today or far from it.
+// instant returns a moment near today or far from it.
 func (d *differential) instant() int64 {
 	switch d.rand.IntN(8) {
 	case 0:
@@ -299,7 +299,7 @@ func (d *differential) upTo(most int64) int64 {
 	}
 }
 
-// cost returns a cost that is of interest to a plan.
+// cost returns a cost that matters to a plan.
 func (d *differential) cost(p *sluice.Plan) int64 {
 	t := p.Term(d.rand.IntN(p.Len()))
 	full := max(t.Quota, t.Burst)

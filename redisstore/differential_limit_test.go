@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// limit returns a random limit: any algorithm and variant, usual or extreme.
+// limit returns a random limit of any algorithm and variant, usual or extreme.
 func (d *differential) limit() sluice.Limit {
 	for {
 		if l := d.anyLimit(); l.Validate() == nil {
@@ -61,7 +61,7 @@ func (d *differential) anyLimit() sluice.Limit {
 		c := sluice.SlidingCounter{
 			Conservative: d.rand.IntN(3) == 0,
 			PreFilled:    d.rand.IntN(4) == 0,
-			Whole:        d.rand.IntN(3) == 0, // which goes with neither, nor with one sub-window
+			Whole:        d.rand.IntN(3) == 0, // cannot be combined with either, nor with one sub-window
 		}
 		c.Strict = !c.Conservative && d.rand.IntN(2) == 0
 		if d.rand.IntN(2) == 0 {
@@ -123,7 +123,7 @@ func (d *differential) fixed(l *sluice.Limit) {
 	l.Algorithm = w
 }
 
-// from draws when the windows of a calendar begin.
+// from draws the moment at which the windows of a calendar begin.
 func (d *differential) from(c sluice.Calendar) (m sluice.Moment) {
 	if d.rand.IntN(2) == 0 {
 		return m
@@ -138,7 +138,7 @@ func (d *differential) from(c sluice.Calendar) (m sluice.Moment) {
 	return m
 }
 
-// warmUp draws a warm-up, of about as long as some units last or of any time.
+// warmUp draws a warm-up: about the time of some units, or any time.
 func (d *differential) warmUp(l *sluice.Limit) time.Duration {
 	most := int64(bounds.MaxWarmUp / time.Microsecond)
 	micros := []int64{1, 2, 1001, 4e6, most, 1 + d.rand.Int64N(most), l.Window.Microseconds() / l.Quota * (1 + d.rand.Int64N(12)) / 4}
@@ -186,8 +186,7 @@ func (d *differential) window() time.Duration {
 	return time.Duration(micros[d.rand.IntN(len(micros))]) * time.Microsecond
 }
 
-// change returns l with another quota or as another limit altogether, under
-// its name.
+// change returns l with another quota, or a completely different limit under its name.
 func (d *differential) change(l sluice.Limit) sluice.Limit {
 	if other := l; d.rand.IntN(2) == 0 {
 		if testkit.Token(l).WarmUp > 0 && d.rand.IntN(2) == 0 { // at another rate it has a state of its own

@@ -11,13 +11,13 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// modelRule is what is known of a scope and the name of a limit.
+// modelRule is the state of one scope and name of a limit in the model.
 type modelRule struct {
 	start  int64
 	limits map[uint64]bool
 }
 
-// canonical writes a value so that equal ones have equal text.
+// canonical writes a value so that equal values have equal text.
 func (d *differential) canonical(it *item, raw string, now int64) string {
 	list, err := d.store.parseValue(it, raw)
 	if err != nil {
@@ -47,7 +47,7 @@ func canonical(list []algo.State, now int64) string {
 	return strings.Join(all, "\n")
 }
 
-// decide is the model: algo, over the states that it has left behind itself.
+// decide is the model: it has algo decide over the states that algo left before.
 func (s *subject) decide(j *job, now int64) sluice.Decision {
 	items := make([]algo.Item, len(s.items))
 	for i := range items {
@@ -68,7 +68,7 @@ func (s *subject) decide(j *job, now int64) sluice.Decision {
 	return d
 }
 
-// meet notes which limits a call is about.
+// meet records the limits of a call.
 func (s *subject) meet(now int64) {
 	for i := range s.items {
 		t := s.items[i].term
@@ -87,7 +87,7 @@ func (s *subject) meet(now int64) {
 	}
 }
 
-// load gives an item what the model has of the i-th key.
+// load gives an item the model's state of the i-th key.
 func (s *subject) load(i int, it *algo.Item, now int64) {
 	r := s.rules[it.Term.Series]
 	it.Start = r.start

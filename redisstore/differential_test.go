@@ -21,8 +21,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// differentialSteps is how many operations the scripts and algo are compared
-// over. SLUICE_DIFFERENTIAL_STEPS in the environment asks for another number.
+// differentialSteps returns the number of operations over which the scripts and algo are
+// compared. SLUICE_DIFFERENTIAL_STEPS in the environment sets another number.
 func differentialSteps(t *testing.T) int {
 	steps := testkit.Steps(60_000, 1_000_000)
 	if text := os.Getenv("SLUICE_DIFFERENTIAL_STEPS"); text != "" {
@@ -35,8 +35,8 @@ func differentialSteps(t *testing.T) int {
 	return steps
 }
 
-// TestScriptsEqualAlgo compares the scripts with package algo: decision by
-// decision and state by state, over random limits, operations and instants.
+// TestScriptsEqualAlgo compares each decision and state of the scripts with package algo, over
+// random limits, operations and instants.
 func TestScriptsEqualAlgo(t *testing.T) {
 	t.Parallel() // it waits for nothing but its own server
 	for _, b := range redistest.Binaries(t) {
@@ -83,7 +83,7 @@ func TestScriptsEqualAlgo(t *testing.T) {
 	}
 }
 
-// bare returns a store that asks nobody anything by itself.
+// bare returns a store that sends nothing by itself.
 func bare(client *redistest.Client) *Store {
 	return newStore(Over(client), Options{Prefix: defaultPrefix, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 }
@@ -93,17 +93,17 @@ type differential struct {
 	store  *Store
 	rand   *rand.Rand
 
-	now int64 // the instant of what is decided beside the pipeline
-	// extreme is of an epoch whose limits count as much as numbers hold, by many denials of
-	// one call, too, and whose clocks step back often.
+	now int64 // the instant of decisions beside the pipeline
+	// extreme is true in an epoch with limits that count as much as numbers hold, also by many
+	// denials of one call, and with clocks that step back often.
 	extreme bool
 
 	allowed, denied, changed, swapped int
 	together                          map[*program]int // takes that shared a call, by its script
 }
 
-// load gives the server every program: unknown ones would be sent again, and
-// a pipeline decided out of order.
+// load gives the server every program: the store would send unknown ones again, and the server
+// would decide a pipeline out of order.
 func (d *differential) load(t *testing.T) {
 	t.Helper()
 	var list []*program
@@ -125,7 +125,7 @@ func (d *differential) load(t *testing.T) {
 	}
 }
 
-// subject is a few keys that are charged together, and what algo says of them.
+// subject is a few keys that are charged together, and their states in algo.
 type subject struct {
 	scope     string
 	charges   []sluice.Charge
@@ -138,18 +138,18 @@ type subject struct {
 	now       int64
 	taken     []sluice.Decision // recent receipts
 
-	trail  []string // what was done recently
+	trail  []string // recent operations
 	before []was
-	like   *subject // one with the same limit, until this one's is changed; nil if there is none
+	like   *subject // one with the same limit, until this one's is changed; may be nil
 }
 
-// was is limits that a charge had before it was changed.
+// was are the limits that a charge had before it was changed.
 type was struct {
 	charge int
 	limits []sluice.Limit
 }
 
-// epoch runs up to so many operations over new subjects and returns how many.
+// epoch runs up to steps operations over new subjects and returns how many it ran.
 func (d *differential) epoch(t *testing.T, epoch, steps int) int {
 	t.Helper()
 	d.extreme = epoch%4 == 3
@@ -178,15 +178,15 @@ func (d *differential) epoch(t *testing.T, epoch, steps int) int {
 	return n
 }
 
-// answer is a script's reply and what is stored then. It has neither where no script
-// is to decide.
+// answer is a script's reply and the stored values after it. It is empty where no script has
+// to decide.
 type answer struct {
 	reply  *Reply
 	stored []redistest.Reply
 }
 
-// send sends calls that a script is to decide, as one pipeline and those that may
-// together as one, and a look at the states of each.
+// send sends the calls that a script has to decide as one pipeline, those that may share a
+// call as one call, and then a look at the states of each.
 func (d *differential) send(calls []*call) []answer {
 	all, waiting, w := make([]answer, len(calls)), make([]*queued, len(calls)), new(pipeline)
 	var looks [][]string
@@ -220,7 +220,7 @@ func (d *differential) send(calls []*call) []answer {
 	return all
 }
 
-// look appends a look at a call's states.
+// look appends the commands that read a call's states.
 func look(wire [][]string, c *call) [][]string {
 	for i := range c.items {
 		wire = append(wire, []string{"GET", c.items[i].key})
@@ -228,7 +228,7 @@ func look(wire [][]string, c *call) [][]string {
 	return wire
 }
 
-// compare holds the script's reply against algo.
+// compare compares the script's reply with algo.
 func (d *differential) compare(t *testing.T, s *subject, c *call, a answer) bool {
 	t.Helper()
 	now := c.now
@@ -240,7 +240,7 @@ func (d *differential) compare(t *testing.T, s *subject, c *call, a answer) bool
 	return d.check(t, s, c, now, stored)
 }
 
-// check holds decisions and what is stored against algo.
+// check compares decisions and the stored values with algo.
 func (d *differential) check(t *testing.T, s *subject, c *call, now int64, stored []redistest.Reply) bool {
 	t.Helper()
 	s.meet(now)
@@ -273,14 +273,13 @@ func (d *differential) check(t *testing.T, s *subject, c *call, now int64, store
 			return false
 		}
 		if raw == "" {
-			s.model[i] = nil // what is idle may be gone, also where the clock steps back then
+			s.model[i] = nil // an idle state may be gone, also if the clock then steps back
 		}
 	}
 	return true
 }
 
-// conclude does with a reply what [Store.conclude] does, and returns what is stored
-// then.
+// conclude handles a reply as [Store.conclude] does, and returns the stored values after it.
 func (d *differential) conclude(c *call, a answer) (stored []redistest.Reply, err error) {
 	swap := func(found []string) ([]redistest.Reply, error) {
 		d.swapped++

@@ -99,7 +99,7 @@ func (c *connClient) acquire(ctx context.Context) error {
 	return err
 }
 
-// readReply reads a reply in RESP2. An error means that there is none.
+// readReply reads a reply in RESP2. It returns an error if it could not read one.
 func readReply(r *bufio.Reader) (redisstore.Reply, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
@@ -130,8 +130,8 @@ func readReply(r *bufio.Reader) (redisstore.Reply, error) {
 	return redisstore.Reply{List: list}, nil
 }
 
-// A Client over nothing but a connection. It has neither a pool nor a way to connect again,
-// which libraries have.
+// A Client over a single connection. Unlike a library, it has no pool and cannot connect
+// again.
 func ExampleClient() {
 	conn, err := net.Dial("tcp", "127.0.0.1:6379")
 	if err != nil {
@@ -153,7 +153,7 @@ func ExampleClient() {
 	}
 	d, err := logins.Take(context.Background(), "user-42", 1)
 	if err != nil {
-		log.Print(err) // let it pass or not: that is yours to say
+		log.Print(err) // let it pass or not, as you decide
 		return
 	}
 	fmt.Println(d.Allowed, d.Remaining)

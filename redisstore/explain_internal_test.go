@@ -19,7 +19,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// dump is a script that returns the hash of all that a server keeps, byte by byte.
+// dump is a script that returns a hash of every byte that a server keeps.
 const dump = `local all = redis.call('KEYS', '*')
 table.sort(all)
 for i, key in ipairs(all) do
@@ -27,8 +27,8 @@ for i, key in ipairs(all) do
 end
 return redis.sha1hex(table.concat(all))`
 
-// kept returns what a server keeps, how often that was changed, and what this
-// process knows of its limits.
+// kept returns the content of a server, the number of its changes, and what this process knows
+// about its limits.
 func (s *Store) kept(t testing.TB, client *redistest.Client) string {
 	t.Helper()
 	sum := redistest.Do(t, client, "EVAL", dump, "0")
@@ -45,8 +45,8 @@ func (s *Store) kept(t testing.TB, client *redistest.Client) string {
 	return sum + ", " + changes + " changes\n" + strings.Join(series, "\n")
 }
 
-// TestExplainEqualsDecisions: whatever keys have been through, an explanation is the
-// next decision of the scripts, and the server keeps what it kept, byte by byte.
+// TestExplainEqualsDecisions: whatever the history of the keys is, an explanation is the next
+// decision of the scripts and changes no byte on the server.
 func TestExplainEqualsDecisions(t *testing.T) {
 	steps := testkit.Steps(800, 8_000)
 	for _, b := range redistest.Binaries(t) {
@@ -72,7 +72,7 @@ func TestExplainEqualsDecisions(t *testing.T) {
 	}
 }
 
-// TestExplainRules: the same under whatever rules.
+// TestExplainRules is TestExplainEqualsDecisions for changed rules.
 func TestExplainRules(t *testing.T) {
 	requests := testkit.Steps(600, 10_000)
 	server := redistest.Shared(t, redistest.Redis(t))
@@ -86,8 +86,8 @@ func TestExplainRules(t *testing.T) {
 	}, requests, 2)
 }
 
-// TestExplainSlotEqualsDecisions: a slot is explained as it would be acquired, also
-// where leases have ended, and nothing is renewed or dropped by it.
+// TestExplainSlotEqualsDecisions: the explanation of a slot is the result of an acquisition,
+// also where leases have ended, and it renews and drops nothing.
 func TestExplainSlotEqualsDecisions(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	s := clocked(t, server, "slots")

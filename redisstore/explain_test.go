@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// TestExplainAcrossSlots: keys in several slots of a Cluster are explained together,
-// with the start of a rule that is known or not, and nothing is written on any node.
+// TestExplainAcrossSlots: keys in several slots of a Cluster are explained together, whether
+// the start of the rule is known or not, and no node is written to.
 func TestExplainAcrossSlots(t *testing.T) {
 	c := redistest.SharedCluster(t, redistest.Redis(t))
 	s := open(t, c, redisstore.Options{Timeout: testkit.Ceiling})

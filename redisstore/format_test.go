@@ -86,9 +86,8 @@ func otherFlags(flags byte) string {
 	return fmt.Sprintf("the value has the flags %#x, this program knows 0x3: upgrade the program", flags)
 }
 
-// TestOtherFormatsAreRefused: no operation decides on a value of another version, or with a
-// flag that is not known, and none changes it. The error says what was found and what
-// to do.
+// TestOtherFormatsAreRefused: no operation decides on or changes a value of another version or
+// with an unknown flag. The error names what was found and what to do.
 func TestOtherFormatsAreRefused(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -134,8 +133,8 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 	}
 }
 
-// TestOtherLeasesAreRefused: leases of another version, or cut short, are refused as
-// states are, and not changed.
+// TestOtherLeasesAreRefused: like states, leases of another version, or truncated ones, are
+// refused and not changed.
 func TestOtherLeasesAreRefused(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -162,8 +161,8 @@ func TestOtherLeasesAreRefused(t *testing.T) {
 	}
 }
 
-// TestCountsOfAnotherProgram: a counter whose counts are larger than a limit can make them
-// is decided, and the script ends: differences of such numbers are not exact.
+// TestCountsOfAnotherProgram: a counter with larger counts than any limit can produce is
+// decided, and the script ends, although differences of such numbers are not exact.
 func TestCountsOfAnotherProgram(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)

@@ -16,9 +16,9 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// TestTogether: takes of many keys at once, with contexts of all kinds, each get the
-// decision of their own key. A caller that leaves while the server is blocked gets the
-// context's error, and is charged once at most.
+// TestTogether: many keys are taken from at once, with contexts of all kinds, and each take
+// gets the decision of its own key. A caller that leaves while the server is blocked gets the
+// context's error, and is charged at most once.
 func TestTogether(t *testing.T) {
 	const callers, takes = 16, 100
 	server := redistest.Shared(t, redistest.Redis(t))
@@ -40,7 +40,7 @@ func TestTogether(t *testing.T) {
 		}
 	})
 	release := redistest.HoldUp(t, server)
-	stays := clienttest.Line(1, func(int) { // on the connection on which others give up
+	stays := clienttest.Line(1, func(int) { // on the connection that the other callers leave
 		if d, err := lim.Take(t.Context(), "patient", 1); err != nil || d.Remaining != 999 {
 			t.Errorf("who waits: got %+v, %v, want 999 remaining", d, err)
 		}

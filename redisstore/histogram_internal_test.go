@@ -41,9 +41,9 @@ func TestHistogramInRedisIsSmall(t *testing.T) {
 	t.Logf("%d bytes", got)
 }
 
-// TestFlatTakesOfLogsEqualAlgo presses logs and histograms until they merge, grow and
-// expire many times over: nearly all of these takes are decided in one stretch, in
-// logtake.lua, and every decision and state is that of algo.
+// TestFlatTakesOfLogsEqualAlgo takes from logs and histograms until they merge, grow and
+// expire many times: logtake.lua alone decides nearly all of these takes, and every decision
+// and state is that of algo.
 func TestFlatTakesOfLogsEqualAlgo(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())

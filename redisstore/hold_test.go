@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// renewals says of each renewal of a slot its result.
+// renewals reports the result of each renewal of a slot.
 type renewals struct {
 	sluice.SlotStore
 	results chan error
@@ -28,13 +28,13 @@ func (r renewals) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.Slot
 	if req.Op == sluice.SlotRenew {
 		select {
 		case r.results <- err:
-		default: // nobody has looked at the many before
+		default: // the channel is full of results that nobody has read
 		}
 	}
 	return d, err
 }
 
-// await returns once a renewal has failed, or has not.
+// await waits for a renewal that fails, or for one that does not.
 func (r renewals) await(t *testing.T, failed bool) {
 	t.Helper()
 	end := time.After(testkit.Ceiling)
@@ -68,7 +68,7 @@ func TestHoldThroughAnOutage(t *testing.T) {
 			if err == nil {
 				return held, release
 			}
-			if ctx.Err() != nil { // the store has come back by then
+			if ctx.Err() != nil { // the store is back by then
 				t.Fatal(err)
 			}
 		}

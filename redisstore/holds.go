@@ -18,13 +18,13 @@ import (
 
 // The holds of a key under a limit are in a hash beside the state: a field for each hold, and
 // one for their numbers. No script decides on them. A state with open holds has a flag, with
-// which scripts leave it to [Store.swap], and the instant of the next end, before which no
-// request but one that names a hold reads the hash. The field of the numbers changes with each
+// which scripts leave it to [Store.swap], and the instant of the next end, before which only a
+// request that names a hold reads the hash. The field of the numbers changes with each
 // change of a hold, so that swap need compare only that field and the holds that it replaces.
 //
 // The hash expires when no id must be kept and no unit of an open hold counts any more. A state
 // that is idle, and so has expired, has lost the flag: a new state knows of no holds until the
-// next request names one, and gives no units back for those from before.
+// next request names one, and gives no units back for earlier holds.
 
 const (
 	fieldNumbers = "m"
@@ -182,8 +182,8 @@ func (c *call) holdFields() (keys, fields []string) {
 	return keys, fields
 }
 
-// readHolds returns the holds of the call's limits from the fields that were read, and all of
-// those that the jobs need.
+// readHolds sets the holds of the call's limits from the fields that were read. It reads all
+// holds of a limit if the jobs need them.
 func (s *Store) readHolds(ctx context.Context, c *call, keys []swapped, found []string) error {
 	_, fields := c.holdFields()
 	n := len(fields) / len(keys)
@@ -233,7 +233,7 @@ func (s *Store) readWhole(ctx context.Context, it *item, h *holds) error {
 	return h.read(all)
 }
 
-// beside sets the Holds of an item for a job, if there may be some.
+// beside sets the Holds of an item for a job if the call has read them.
 func (k *swapped) beside(it *algo.Item, now int64) {
 	if k.holds != nil && !k.undone {
 		k.holds.Lost = !k.flagged || lost(k.states, now)
@@ -246,8 +246,8 @@ func lost(states []algo.State, now int64) bool {
 	return !slices.ContainsFunc(states, func(s algo.State) bool { return s.Idle > now })
 }
 
-// keepHolds returns the new values of the fields of the i-th limit, in the order of holdFields
-// and then those that changed beside, for which it returns keys, fields and values as read.
+// keepHolds returns the new values of the given fields of an item, in their order, and the
+// other fields that have changed.
 func (k *swapped) keepHolds(it *item, fields []string) (list []next, more []field) {
 	h := k.holds
 	ends := h.Needed()
@@ -267,7 +267,7 @@ func (k *swapped) keepHolds(it *item, fields []string) (list []next, more []fiel
 	return list, more
 }
 
-// field is a field of a hash that a swap replaces without having asked for it.
+// field is a changed field of a hash that is not one of those that the swap reads first.
 type field struct {
 	key, name, was string
 	next

@@ -23,7 +23,7 @@ func holdOf(op sluice.Op, plan *sluice.Plan, key string, cost int64, id string, 
 }
 
 // TestTakesBesideHolds: takes of a key with open holds are decided, keep its flag until the
-// last hold is over, and end holds that are over.
+// last hold has ended, and remove ended holds.
 func TestTakesBesideHolds(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -55,7 +55,7 @@ func TestTakesBesideHolds(t *testing.T) {
 	}
 }
 
-// TestHoldsExpire: the hash lives as long as an id is kept, and as units of an open hold count.
+// TestHoldsExpire: the hash lives as long as an id is kept and units of an open hold count.
 func TestHoldsExpire(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -84,7 +84,7 @@ func TestHoldsExpire(t *testing.T) {
 	}
 }
 
-// TestOtherHoldsAreRefused: holds of another format are not decided on, and not changed.
+// TestOtherHoldsAreRefused: no operation decides on or changes holds of another format.
 func TestOtherHoldsAreRefused(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -109,8 +109,8 @@ func TestOtherHoldsAreRefused(t *testing.T) {
 	}
 }
 
-// TestLostState: a state that a server has lost, as in a failover, is new: its open holds give
-// nothing back, and a settle charges what is above them.
+// TestLostState: a state that a server has lost, as in a failover, starts anew: its open holds
+// give nothing back, and a settle charges only the units above the hold.
 func TestLostState(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -126,7 +126,7 @@ func TestLostState(t *testing.T) {
 	}
 }
 
-// TestHoldExplainedByRedis: an explanation says what is held, and changes nothing.
+// TestHoldExplainedByRedis: an explanation names the held units, and changes nothing.
 func TestHoldExplainedByRedis(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := clocked(t, server, t.Name())
@@ -148,9 +148,9 @@ func TestHoldExplainedByRedis(t *testing.T) {
 	}
 }
 
-// TestHoldsEqualMemory compares this store with memstore over random schedules of holds, settles,
-// extensions, repetitions, callers that crash and changed limits: each settles what it
-// remembers, some twice, some never.
+// TestHoldsEqualMemory compares this store with memstore over random schedules of holds,
+// settles, extensions, repetitions, callers that crash and changed limits: callers settle the
+// holds that they remember, some twice, some never.
 func TestHoldsEqualMemory(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	seed := uint64(time.Now().UnixNano())
@@ -196,7 +196,7 @@ func TestHoldsEqualMemory(t *testing.T) {
 	}
 }
 
-// TestHoldOfACallerThatLeft: a hold that is given back for a caller that has left is forgotten, also
+// TestHoldOfACallerThatLeft: if its caller has left, a hold is given back and forgotten, also
 // over several slots of a Cluster, so that its id can be used again.
 func TestHoldOfACallerThatLeft(t *testing.T) {
 	cluster := redistest.StartCluster(t, redistest.Redis(t), 3, false)
@@ -232,7 +232,8 @@ func TestHoldOfACallerThatLeft(t *testing.T) {
 	}
 }
 
-// TestManyHoldsOnRedis: as many holds as a key may have end at once, and more are denied.
+// TestManyHoldsOnRedis: the largest number of holds of a key can end at once, and more are
+// denied.
 func TestManyHoldsOnRedis(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := clocked(t, server, t.Name())
@@ -257,8 +258,8 @@ func TestManyHoldsOnRedis(t *testing.T) {
 	}
 }
 
-// TestHoldsOfManyProcesses: stores of several processes hold and settle units of one key at once, each
-// id from two of them. Each id counts once, with what it has used.
+// TestHoldsOfManyProcesses: stores of several processes hold and settle units of one key at
+// once, each id from two of them. Each id counts once, with its used units.
 func TestHoldsOfManyProcesses(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	plan := testkit.Plan(t, "s", "1000000/day fixed-window")

@@ -24,7 +24,7 @@ var steppable = []string{
 	"60/min sliding-log", "60/min sliding-counter", "60/min sliding-counter conservative", "60/min sliding-histogram precision 3",
 }
 
-// steps is two nodes on one real server whose clock the test sets.
+// steps are two nodes on one real server whose clock the test sets.
 type steps struct {
 	now   atomic.Int64
 	nodes [2]*Store
@@ -49,7 +49,7 @@ func newSteps(t *testing.T) *steps {
 	return w
 }
 
-// upTo takes as much as there is, from either node.
+// upTo takes all remaining units, from either node.
 func (w *steps) upTo(t *testing.T, p *sluice.Plan, key string) int64 {
 	t.Helper()
 	node := w.nodes[w.rnd.IntN(len(w.nodes))]
@@ -105,7 +105,7 @@ func TestInvariant12StepsOfTheServersClock(t *testing.T) {
 	}
 }
 
-// step draws how far a clock steps: of all magnitudes up to a window.
+// step draws how far a clock steps: any magnitude up to a window.
 func (w *steps) step(window int64) int64 {
 	most := int64(1)
 	for range w.rnd.IntN(40) {
@@ -114,9 +114,9 @@ func (w *steps) step(window int64) int64 {
 	return w.rnd.Int64N(min(most, window) + 1)
 }
 
-// TestInvariant12NodesWhoseClocksDiffer: nodes whose machines are hours apart
-// share one budget by the server's time: together they admit what the limit
-// grants, on a key that both press at once.
+// TestInvariant12NodesWhoseClocksDiffer: nodes whose clocks are hours apart share one budget
+// by the server's time: together they admit what the limit grants, on a key that both use at
+// once.
 func TestInvariant12NodesWhoseClocksDiffer(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	for _, text := range []string{"300/day", "300/day sliding-log", "300/day fixed-window anchor first", "300/day sliding-counter", "300/year calendar Asia/Seoul"} {

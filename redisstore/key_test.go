@@ -14,14 +14,14 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// identity is all that distinguishes one state from another.
+// identity holds everything that distinguishes one state from another.
 type identity struct{ scope, key, name string }
 
 func (id identity) in(k *keyer) string {
 	return k.tag(id.scope, id.key) + nameOf(id.name)
 }
 
-// identities draws identities out of bytes that have a meaning in keys.
+// identities draws identities from bytes that have a meaning in keys.
 func identities() *rapid.Generator[identity] {
 	text := rapid.Custom(func(t *rapid.T) string {
 		bytes := rapid.SliceOfN(rapid.OneOf(
@@ -68,8 +68,8 @@ func TestKeysDoNotCollide(t *testing.T) {
 	}
 }
 
-// TestKeysOfSlotsDoNotCollide: a caller that holds slots is kept beside limits of the
-// same names.
+// TestKeysOfSlotsDoNotCollide: the leases of slots do not collide with limits of the same
+// names.
 func TestKeysOfSlotsDoNotCollide(t *testing.T) {
 	k := keyer{prefix: "sluice"}
 	limit := identity{"s", "k", "slots"}.in(&k)
@@ -82,8 +82,8 @@ func TestKeysOfSlotsDoNotCollide(t *testing.T) {
 	}
 }
 
-// TestKeysShareSlot: all limits of a key are in the slot that the server
-// computes, and keys are spread over slots.
+// TestKeysShareSlot: all limits of a key are in the slot that the server computes, and keys
+// spread over slots.
 func TestKeysShareSlot(t *testing.T) {
 	client := redistest.Start(t, redistest.Redis(t), "--cluster-enabled", "yes",
 		"--cluster-port", strconv.Itoa(testkit.FreePort(t))).Client(t)

@@ -12,10 +12,10 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// The client makes a connection under the context of the call that needs it first, and all
-// other calls wait for that, whatever their contexts are. It also applies the deadline of a
-// call that is alone on a connection to the connection, which then breaks for all, and
-// ignores the context's cancellation meanwhile. So a caller's context never reaches the
+// The client makes a connection under the context of the first call that needs it, and all
+// other calls wait for it, whatever their contexts are. If a call is alone on a connection,
+// the client applies its deadline to the connection, which then breaks for all, and ignores
+// the cancellation of its context. So a caller's context never reaches the
 // client. If a caller may leave, a worker sends its request under a context of the store's
 // own, which ends with the Timeout. The caller waits for the answer and may leave at any
 // time. The worker still reads the answer, and gives back the spent units if the caller
@@ -27,8 +27,9 @@ import (
 // node that hangs has this effect on all, until Options.Timeout has passed.
 var ErrOverloaded = errors.New("redisstore: too many requests without an answer whose callers have left")
 
-// mostLeft is the number of requests under way whose callers have left at which no more are
-// sent. Each occupies a worker or two until it is answered, or the Timeout is over.
+// mostLeft is the maximum number of requests under way whose callers have left: at that number
+// no more are sent. Each occupies a worker or two until it is answered, or the Timeout is
+// over.
 const mostLeft = 1024
 
 // awaited is an answer to a caller that may leave. The zero value with a channel
@@ -95,7 +96,7 @@ func (a *awaited[T]) end(s *Store, answer T) {
 type late struct {
 	store *Store
 	gone  *sluice.MaybeSentError
-	// undo gives back what a decision has spent.
+	// undo gives back the units and the slot of a decision.
 	undo func(context.Context, *sluice.Decision) bool
 
 	mu     sync.Mutex

@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// TestKeysLiveAsLongAsTheirDebt: a key expires, and not before its state is
-// idle. The cases include those in which others forget early.
+// TestKeysLiveAsLongAsTheirDebt: a key expires, but not before its state is idle. The cases
+// include those in which other libraries forget too early.
 func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
@@ -33,7 +33,7 @@ func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 		{"1/us burst 1", 1},     // over before the reply is read
 		{"1/366day burst 2", 2}, // longer than 2^31 s are ms
 		{"7/3ms burst 5", 5},    // whole ms are not enough
-		{"1000/s initial 0", 1}, // denied, and yet remembered
+		{"1000/s initial 0", 1}, // denied, but remembered
 		{"5/min leaky-bucket burst 5", 5},
 		{"10/s burst 20 interval-refill", 20},
 		{"3/s fixed-window", 3},
@@ -61,7 +61,7 @@ func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 			}
 			for _, key := range list {
 				if strings.Contains(key, "!start.") {
-					continue // of the rule
+					continue // the key of the rule's start
 				}
 				ends := redistest.Number(t, client, "PEXPIRETIME", key)
 				if ends == -2 {
@@ -78,8 +78,8 @@ func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 	}
 }
 
-// TestKeysThatAreTakenFromLiveOn: the life of a log that is taken from again and
-// again is not sent to the server each time, and yet never too short.
+// TestKeysThatAreTakenFromLiveOn: repeated takes from a log do not send its expiry to the
+// server each time, but the expiry is never too early.
 func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
@@ -101,7 +101,7 @@ func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
 		if list := redistest.Keys(t, client); len(list) > 0 {
 			ends = redistest.Number(t, client, "PEXPIRETIME", list[0])
 		}
-		if ends <= 0 && time.Since(d.At.Time()) > 2*time.Second { // it has ended: the machine was held up
+		if ends <= 0 && time.Since(d.At.Time()) > 2*time.Second { // it has ended because the machine was busy
 			start, takes = 0, 0
 			clear(reported)
 			continue
@@ -112,13 +112,13 @@ func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
 			t.Fatalf("the key ends at %v, its state at %v", got, idle)
 		}
 	}
-	if n := len(reported); n < 3 || n > 50 { // a ring that grows is written anew
+	if n := len(reported); n < 3 || n > 50 { // a ring that grows is written again
 		t.Errorf("%d takes given the key's end %d times, want about once in half a second", takes, n)
 	}
 }
 
-// TestKeysOfWindowsEndWithTheirWindow: a take within the window of the one before
-// leaves the key's end as it is, and one behind it sets it.
+// TestKeysOfWindowsEndWithTheirWindow: a take in the same window as the one before does not
+// change the key's expiry, and one after that window sets it.
 func TestKeysOfWindowsEndWithTheirWindow(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
@@ -156,7 +156,7 @@ func TestKeysOfWindowsEndWithTheirWindow(t *testing.T) {
 func TestNothingIsKeptOfAFullKey(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
-	states := func() []string { // a reset leaves since when receipts count, for as long as one could
+	states := func() []string { // a reset leaves a key that voids earlier receipts, for as long as one could count
 		return slices.DeleteFunc(redistest.Keys(t, client), func(key string) bool { return strings.HasSuffix(key, "!!void") })
 	}
 	for _, text := range []string{
@@ -165,7 +165,7 @@ func TestNothingIsKeptOfAFullKey(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			redistest.Do(t, client, "FLUSHALL")
-			// A store that has met other limits of the name keeps whose receipts count.
+			// A store that has met other limits of the name remembers which receipts count.
 			s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
 			l := testkit.Limiter(t, s, "scope", text)
 			for _, end := range []struct {
@@ -174,7 +174,7 @@ func TestNothingIsKeptOfAFullKey(t *testing.T) {
 			}{
 				{"refund", func(taken sluice.Decision) error {
 					if l.Plan().Term(0).Rate.Den > 0 && l.Plan().Term(0).Refill == sluice.Continuous {
-						return l.Reset(t.Context(), "k") // a bucket has given back a part by itself
+						return l.Reset(t.Context(), "k") // a bucket has refilled a part by itself
 					}
 					_, err := l.Refund(t.Context(), "k", taken.Spent, taken)
 					return err

@@ -15,9 +15,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// TestSlotMovesToAnotherNode: a plan of two limits is charged once for each take
-// while the slot of its keys goes from one node to another, also in the moment
-// in which one key is here and one is there.
+// TestSlotMovesToAnotherNode: a plan of two limits is charged once for each take while the
+// slot of its keys moves from one node to another, also while one key is on each node.
 func TestSlotMovesToAnotherNode(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.Redis(t), 3, false)
 	s := open(t, c, redisstore.Options{Timeout: testkit.Ceiling})
@@ -63,7 +62,7 @@ func TestSlotMovesToAnotherNode(t *testing.T) {
 			t.Errorf("between nodes: got %+v, %v, want allowed", d, err)
 		}
 	})
-	for refused := false; !refused; { // until it was asked to try again
+	for refused := false; !refused; { // until the server answers TRYAGAIN
 		select {
 		case <-decided:
 			t.Fatal("decided while its keys were on two nodes")

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// TestLateCallersHaveTheirTime: a caller that comes late to the queue of a call that hangs
-// does not time out with the earlier ones.
+// TestLateCallersHaveTheirTime: a call hangs, and a caller that joins its queue late does not
+// time out with the earlier ones.
 func TestLateCallersHaveTheirTime(t *testing.T) {
 	timeout := 500 * time.Millisecond
 	for ; timeout < testkit.Ceiling; timeout *= 4 { // a busy machine takes longer

@@ -19,7 +19,7 @@ import (
 // shared are limits whose takes may share a call.
 var shared = []string{"1000/day", "1000/366day fixed-window", "1000/year fixed-window calendar UTC", "1000/366day sliding-counter"}
 
-// takeTogether takes from keys of a plan as if their callers had come at the same time.
+// takeTogether sends takes as if their callers had come at the same time.
 func takeTogether(s *Store, reqs ...sluice.Request) []sluice.Result {
 	calls, list, out := make([]*call, len(reqs)), make([]*queued, len(reqs)), make([]sluice.Result, len(reqs))
 	for i := range reqs {
@@ -36,7 +36,7 @@ func takeTogether(s *Store, reqs ...sluice.Request) []sluice.Result {
 	return out
 }
 
-// takesOfKeys returns takes of a unit of so many keys.
+// takesOfKeys returns takes of one unit of each key.
 func takesOfKeys(p *sluice.Plan, keys ...string) []sluice.Request {
 	reqs := make([]sluice.Request, len(keys))
 	for i, key := range keys {
@@ -53,8 +53,8 @@ func keysTo(n int) []string {
 	return keys
 }
 
-// TestTakesOfManyKeysShareCalls: each is charged once and has a decision of its own,
-// also one of a key that comes twice, and where the server does not know the scripts.
+// TestTakesOfManyKeysShareCalls: each take is charged once and has a decision of its own, also
+// if a key comes twice or the server does not know the scripts.
 func TestTakesOfManyKeysShareCalls(t *testing.T) {
 	for _, b := range redistest.Binaries(t) {
 		server := redistest.Shared(t, b)
@@ -69,7 +69,7 @@ func TestTakesOfManyKeysShareCalls(t *testing.T) {
 					for i, r := range takeTogether(s, reqs...) {
 						want := 999 - round
 						if reqs[i].Key == "k3" {
-							want -= 2 * round // what the two others have taken
+							want -= 2 * round // units of the two other takes
 						}
 						if i >= 2*mostKeys+5 {
 							want -= int64(i - 2*mostKeys - 4)
@@ -80,7 +80,7 @@ func TestTakesOfManyKeysShareCalls(t *testing.T) {
 					}
 					want := 3
 					if round == 0 {
-						want *= 2 // the server had to be told the script, by each as none waits for another
+						want *= 2 // each sent the script to the server, as none waits for another
 					}
 					if got := redistest.ScriptCalls(t, client); got != want {
 						t.Errorf("round %d: got %d calls, want %d", round, got, want)
@@ -121,7 +121,7 @@ func TestWhatSharesACall(t *testing.T) {
 		"a take that may be later": {[]sluice.Request{{Charge: sluice.Charge{Plan: p, Key: "k", Cost: 1}, MaxWait: time.Hour}, req(p, sluice.OpTake, 1)}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := bare(server.Client(t)) // which has met no other limit of the scope
+			s := bare(server.Client(t)) // it has met no other limit of the scope
 			w := new(pipeline)
 			for i := range c.reqs {
 				c1 := s.newCall(&c.reqs[i])
@@ -145,8 +145,8 @@ func TestWhatSharesACall(t *testing.T) {
 	}
 }
 
-// TestBatchesShareCalls: requests of one batch, and of several, share calls and
-// have the decisions of their own keys. Those of one key stay in their order.
+// TestBatchesShareCalls: requests of one batch, and of several, share calls and have the
+// decisions of their own keys. Requests of one key stay in order.
 func TestBatchesShareCalls(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -190,8 +190,8 @@ func TestBatchesShareCalls(t *testing.T) {
 	}
 }
 
-// TestOnesFaultIsNotTheOthers: a key on which no take can be decided fails its own
-// take, with the error that it has by itself, and those beside it are charged once.
+// TestOnesFaultIsNotTheOthers: a key with an invalid state fails only its own take, with the
+// same error as alone, and the other takes of the call are charged once.
 func TestOnesFaultIsNotTheOthers(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -230,8 +230,8 @@ func TestOnesFaultIsNotTheOthers(t *testing.T) {
 	}
 }
 
-// TestServerThatRefusesWrites: takes that fail together fail as each by itself, for not
-// much more, and none is charged.
+// TestServerThatRefusesWrites: takes that share a call fail as each would alone, with few more
+// calls, and none is charged.
 func TestServerThatRefusesWrites(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -260,8 +260,8 @@ func TestServerThatRefusesWrites(t *testing.T) {
 	}
 }
 
-// TestKeyThatIsForbidden: a server that refuses a call for one of its keys has run nothing,
-// and decides the others.
+// TestKeyThatIsForbidden: a server that refuses a call because of one key has run nothing, and
+// then decides the other takes.
 func TestKeyThatIsForbidden(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	redistest.Do(t, server.Client(t), "ACL", "SETUSER", "one", "on", "nopass", "+@all", "~sluice{1one/*")

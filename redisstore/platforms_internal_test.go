@@ -17,8 +17,8 @@ import (
 	"github.com/sluicegate/sluice/profile"
 )
 
-// TestDifferentialRateLimitJ compares the profile, on the scripts, with the script of
-// RateLimitJ itself on the same server, over random calls.
+// TestDifferentialRateLimitJ compares the profile, as the scripts decide it, with RateLimitJ's
+// own script on the same server, over random calls.
 func TestDifferentialRateLimitJ(t *testing.T) {
 	p, _ := profile.Get("ratelimitj")
 	server := redistest.Shared(t, redistest.Redis(t))
@@ -32,9 +32,9 @@ func TestDifferentialRateLimitJ(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	for _, c := range []struct {
 		limits    []sluice.Limit
-		rules     string // seconds, quota and precision of each
+		rules     string // seconds, quota and precision of each rule
 		quota     int64
-		precision int64 // the smallest
+		precision int64 // the smallest precision
 	}{
 		{p.Limits, "[[10,10,1]]", 10, 1},
 		{vector.Of(p.Name)[2].Limits, "[[60,100,10]]", 100, 10},

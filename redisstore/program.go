@@ -39,7 +39,7 @@ const (
 
 var marks = map[string]parts{"--<more>": withMore, "--<slot>": withSlot, "--<one>": forOne, "--<each>": forEach}
 
-// assemble makes a program of files. It omits comments, as a server keeps the whole text of
+// assemble makes a program from files. It omits comments, as a server keeps the whole text of
 // a script. It replaces the mark <core> by the file core.
 func assemble(with parts, files ...string) *program {
 	var b strings.Builder
@@ -48,7 +48,7 @@ func assemble(with parts, files ...string) *program {
 	add = func(file string) {
 		src, err := sources.ReadFile("lua/" + file + ".lua")
 		if err != nil {
-			panic("redisstore: " + err.Error()) //nolint:forbidigo // cannot be: the names are those embedded
+			panic("redisstore: " + err.Error()) //nolint:forbidigo // never happens: the files are embedded
 		}
 		for line := range strings.Lines(string(src)) {
 			line = strings.TrimSpace(line)

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// TestRuns: takes of one cost go as one run, as far as a double counts their sum.
+// TestRuns: takes of one cost are one run, as long as a double holds their sum exactly.
 func TestRuns(t *testing.T) {
 	const most = sluice.MaxQuota
 	for _, c := range []struct{ costs, want []int64 }{

@@ -32,8 +32,8 @@ func hashSecret(t *testing.T, s *redisstore.Store) [32]byte {
 	return secret
 }
 
-// shareSecret checks that Stores that share all share a secret, however many ask for
-// it first, and others do not.
+// shareSecret checks that Stores with the same server and prefix share a secret, however many
+// ask for it first, and that others do not.
 func shareSecret(t *testing.T, at clienttest.Servers) {
 	t.Helper()
 	const racers = 4
@@ -115,7 +115,7 @@ func TestHashSecretIsKept(t *testing.T) {
 	}
 }
 
-// TestHashSecretFails: an error names the key, and does not show its value.
+// TestHashSecretFails: an error names the key, but does not show its value.
 func TestHashSecretFails(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)

@@ -152,7 +152,7 @@ func (s *Store) recordStart(ctx context.Context, it *item, start int64) (int64, 
 		return 0, err
 	}
 	if found == "" {
-		s.options.Logger.LogAttrs(ctx, slog.LevelInfo, "the server knew of no start of a rule: what it withholds counts from this one",
+		s.options.Logger.LogAttrs(ctx, slog.LevelInfo, "the server had no start of a rule: its initial deficit counts from now",
 			slog.String("scope", it.scope), slog.String("limit", it.term.Name), slog.Time("start", time.UnixMicro(start)))
 		return start, nil
 	}

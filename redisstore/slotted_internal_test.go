@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/storetest"
 )
 
-// parting is a store that decides slots and units by a call each, as one does
-// whose keys are of different nodes.
+// parting is a store that decides slots and units in separate calls, like a store with these
+// keys on different nodes.
 type parting struct{ *Store }
 
 func (p parting) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
@@ -26,9 +26,9 @@ func (p parting) Take(ctx context.Context, req sluice.Request) (sluice.Decision,
 	return p.parted(ctx, &req)
 }
 
-// TestConformanceAtSetInstants runs the suite on scripts that are given the time, so
-// that leases and windows end in it, and what depends on the time that passes
-// between requests comes about in every run, however busy the machine is.
+// TestConformanceAtSetInstants runs the suite on scripts that get the time from the test, so
+// that leases and windows end by it. Cases that depend on the time between requests then
+// happen in every run, however busy the machine is.
 func TestConformanceAtSetInstants(t *testing.T) {
 	t.Parallel() // it waits for nothing but its own server
 	for _, b := range redistest.Binaries(t) {
@@ -49,7 +49,7 @@ func TestConformanceAtSetInstants(t *testing.T) {
 			t.Run("two calls", func(t *testing.T) {
 				storetest.Test(t, func(t *testing.T, now func() time.Time) storetest.Harness {
 					if !strings.Contains(t.Name(), "TakesWithSlots") {
-						testkit.Long(t) // of other requests there is one call, as above
+						testkit.Long(t) // other requests are one call, as above
 					}
 					s := open(t, now)
 					return storetest.Harness{Store: parting{s}, Slots: s, Steps: testkit.Steps(1000, 3000)}
@@ -59,8 +59,8 @@ func TestConformanceAtSetInstants(t *testing.T) {
 	}
 }
 
-// TestDeniedUnitsRenewNoSlot: if the units are denied, the lease of a slot that the caller
-// held before is not extended, with one call or two.
+// TestDeniedUnitsRenewNoSlot: if the units are denied, the lease of the caller's slot is not
+// extended, with one call or two.
 func TestDeniedUnitsRenewNoSlot(t *testing.T) {
 	for _, b := range redistest.Binaries(t) {
 		t.Run(b.Name, func(t *testing.T) {

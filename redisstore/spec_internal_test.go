@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// onServer is a store on a real server whose clock is set.
+// onServer is a store on a real server; the test sets its clock.
 type onServer struct {
 	*Store
 	micros *atomic.Int64
@@ -25,7 +25,7 @@ type onServer struct {
 
 func (s onServer) Set(micros int64) { s.micros.Store(micros) }
 
-// clocked returns a store on a server, under a prefix, whose clock is set.
+// clocked returns a store on a server, under a prefix; the test sets its clock.
 func clocked(t testing.TB, server *redistest.Server, prefix string) onServer {
 	t.Helper()
 	s, err := New(Over(server.Client(t)), Options{Prefix: prefix, Timeout: testkit.Ceiling, Logger: slog.New(slog.DiscardHandler)})
@@ -38,7 +38,7 @@ func clocked(t testing.TB, server *redistest.Server, prefix string) onServer {
 	return onServer{s, micros}
 }
 
-// numberOf returns a number from the environment, or another.
+// numberOf returns a number from the environment, or other if it is not set.
 func numberOf(t *testing.T, name string, other int) int {
 	t.Helper()
 	text := os.Getenv(name)
@@ -52,9 +52,9 @@ func numberOf(t *testing.T, name string, other int) int {
 	return n
 }
 
-// TestSpecification puts random steps to a store on a real server and holds the
-// decisions against the executable specification. SLUICE_SPEC_STEPS in the
-// environment asks for another number of steps, SLUICE_SPEC_SEED for others.
+// TestSpecification runs random steps on a store on a real server and compares the decisions
+// with the executable specification. SLUICE_SPEC_STEPS in the environment sets the number of
+// steps, SLUICE_SPEC_SEED the seed.
 func TestSpecification(t *testing.T) {
 	steps := testkit.Steps(10_000, 100_000)
 	server := redistest.Shared(t, redistest.Redis(t))

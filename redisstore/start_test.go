@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// TestCallersWhoGoAwayAreLet: a caller that goes away while an answer is awaited, alone on
-// a connection, leaves at once.
+// TestCallersWhoGoAwayAreLet: a caller whose context ends returns at once, also while it waits
+// alone on a connection for the answer.
 func TestCallersWhoGoAwayAreLet(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})

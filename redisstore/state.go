@@ -25,7 +25,7 @@ const (
 	kindLog
 	kindBlock
 	kindWarm
-	kinds // number of kinds, plus 1
+	kinds // one more than the number of kinds
 )
 
 func kindOf(t *sluice.Term) kind {

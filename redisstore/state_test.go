@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestHeadsDistinguishLimits: a head reads as the limit that it was written for,
-// so heads are equal if and only if limits are.
+// TestHeadsDistinguishLimits: a head reads back as its limit, so heads are equal if and only
+// if limits are.
 func TestHeadsDistinguishLimits(t *testing.T) {
 	d := &differential{rand: rand.New(rand.NewPCG(7, 7))}
 	for range testkit.Steps(20_000, 200_000) {
@@ -67,7 +67,7 @@ func TestHeadsAreFixed(t *testing.T) {
 	}
 }
 
-// TestOtherHeadsAreRefused: what no limit is written as is no limit's head.
+// TestOtherHeadsAreRefused: text that no limit is written as is refused.
 func TestOtherHeadsAreRefused(t *testing.T) {
 	for name, head := range map[string]string{
 		"nothing":                      "",
@@ -106,8 +106,8 @@ func TestUsedWarmUps(t *testing.T) {
 	}
 }
 
-// FuzzParseState: whatever a key holds, reading it ends, and what can be read
-// is written the same again.
+// FuzzParseState: whatever a key holds, parsing it ends, and a valid state is written back
+// unchanged.
 func FuzzParseState(f *testing.F) {
 	d := &differential{rand: rand.New(rand.NewPCG(7, 8))}
 	for range 50 {
@@ -138,7 +138,7 @@ func FuzzParseState(f *testing.F) {
 		}
 		for i := range list {
 			if kindOf(list[i].By) == kindLog {
-				return // a ring may be turned, and have room that is not written again
+				return // a ring may be rotated, and have room that is not written again
 			}
 		}
 		back, err := s.parseValue(&it, formatValue(list))

@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// steppable are limits of every algorithm, with the longest that a key waits that had
-// units left when the server's clock stepped back.
+// steppable are limits of every algorithm. Each has the longest wait of a key with units left
+// after the server's clock has stepped back.
 var steppable = []struct {
 	limit string
 	waits time.Duration
@@ -64,8 +64,8 @@ func spend(t *testing.T, limits []*sluice.Limiter, units int) {
 	}
 }
 
-// waits moves the server's clock back and checks that keys with units left wait no longer
-// than they may, and exactly as long as RetryAfter says.
+// waits moves the server's clock back and checks that keys with units left wait no longer than
+// allowed, and exactly as long as RetryAfter.
 func waits(t *testing.T, limits []*sluice.Limiter, s *redistest.Clocked, ahead time.Duration) {
 	t.Helper()
 	for i, lim := range limits {
@@ -84,8 +84,8 @@ func waits(t *testing.T, limits []*sluice.Limiter, s *redistest.Clocked, ahead t
 	}
 }
 
-// TestServersClockStepsBack sets the clock of a real server back by less and by more than a
-// reservation may lie ahead.
+// TestServersClockStepsBack sets the clock of a real server back by less and by more than the
+// furthest reservation.
 func TestServersClockStepsBack(t *testing.T) {
 	s := redistest.StartClocked(t, redistest.Redis(t), 0)
 	for _, back := range []time.Duration{time.Second, 59 * time.Minute, 61 * time.Minute, 40 * 24 * time.Hour} {

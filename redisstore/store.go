@@ -21,9 +21,9 @@ import (
 // safe for concurrent use and ends with [Store.Close]. Its methods return the errors of
 // [sluice.Store]: the server's, or one when ctx or Options.Timeout ends.
 //
-// A request whose caller leaves goes on without it, and its [*sluice.MaybeSentError] gets
-// the answer until Options.Timeout is over. A script that may have reached the server is
-// not sent again.
+// A request whose caller leaves continues without it, and its [*sluice.MaybeSentError] gets
+// the answer if that comes within Options.Timeout. A script that may have reached the server
+// is not sent again.
 type Store struct {
 	client    Client
 	options   Options
@@ -51,8 +51,8 @@ type Store struct {
 	pending *underway
 }
 
-// New returns a Store over a client, for those who write a [Client]: packages rueidisstore
-// and goredis make one over a library's client. It asks the servers for their versions, by
+// New returns a Store over a [Client] of the program's own. Packages rueidisstore and goredis
+// make a Store over the client of a library. It asks the servers for their versions, by
 // [CheckServers], and returns its error, or one with all faults of the options. It blocks for
 // at most options.Timeout, or five seconds if that is more. The client stays the caller's.
 func New(client Client, options Options) (*Store, error) {

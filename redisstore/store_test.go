@@ -84,8 +84,8 @@ func TestClosedStoreAnswersNothing(t *testing.T) {
 	}
 }
 
-// TestNoCallOutlivesItsDeadline: with a server that hangs, calls end by
-// themselves, and Close ends too.
+// TestNoCallOutlivesItsDeadline: if the server hangs, calls end by themselves, and so does
+// Close.
 func TestNoCallOutlivesItsDeadline(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s, err := redisstore.New(redisstore.Over(server.Connect(t)), redisstore.Options{Timeout: 50 * time.Millisecond})
@@ -113,8 +113,8 @@ func TestNoCallOutlivesItsDeadline(t *testing.T) {
 	server.Continue(t)
 }
 
-// TestBatchKeepsItsOrderWithoutScripts: the first requests of a batch are not
-// overtaken by those on the same key whose script the server still knows.
+// TestBatchKeepsItsOrderWithoutScripts: later requests of a batch do not overtake earlier ones
+// on the same key because the server still knows their script.
 func TestBatchKeepsItsOrderWithoutScripts(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})

@@ -21,18 +21,18 @@ import (
 // the server's values, which a second script replaces unless they have changed meanwhile.
 // That takes two round trips or, if no script has returned the values before, three, and
 // more if other callers change the same key. It applies to a key whose limit was changed,
-// until the new limit has written it; to a key under limits of several forms; to a limit
-// with an initial deficit, while the start of its rule counts; to an add and a conversion;
-// and to a key with open holds, and all requests that name one. Those that wait for each
-// other on one key share a swap, as requests that a script decides share its call.
+// until the new limit has written it; to a key under limits of several forms; to a limit with
+// an initial deficit, while the start of its rule counts; to an add and a conversion; to a key
+// with open holds; and to a request that names a hold. Such requests that wait for each other
+// on one key share a swap, as requests that a script decides share its call.
 
-// rare reports whether no script does a request.
+// rare reports whether no script can decide a request.
 func rare(req *sluice.Request) bool {
 	return req.Op == sluice.OpAdd || req.Op == sluice.OpConvert || req.Hold != nil
 }
 
-// swaps reports whether the call needs the start of a rule, or has an operation that no
-// script does.
+// swaps reports whether the call needs the start of a rule, or has an operation that no script
+// decides.
 func (s *Store) swaps(c *call) bool {
 	for _, j := range c.jobs {
 		if rare(j.req) {
@@ -193,8 +193,9 @@ type next struct {
 	ends  int64
 }
 
-// decideHere decides the jobs over the values in found. It returns the new values, or nil
-// if none has changed, and fields that change beside. The error is errHeld if holds must be read.
+// decideHere decides the jobs over the values in found. It returns the new values, or nil if
+// none has changed, and the other fields that have changed. The error is errHeld if holds must
+// be read.
 func (s *Store) decideHere(ctx context.Context, c *call, found []string) ([]next, []field, error) {
 	keys := make([]swapped, len(c.items))
 	for i := range keys {
@@ -263,8 +264,8 @@ func (s *Store) decideHere(ctx context.Context, c *call, found []string) ([]next
 	return list, more, nil
 }
 
-// endsHolds reports whether a call that names no hold needs those of a key, the next of which
-// ends at an instant.
+// endsHolds reports whether a call that names no hold needs the holds of a key. next is the
+// instant at which the next of them ends.
 func (c *call) endsHolds(next int64) bool {
 	return next <= c.now || next-c.now > sluice.MaxHold.Microseconds() ||
 		slices.ContainsFunc(c.jobs, func(j *job) bool { return j.req.Op == sluice.OpReset || j.req.Op == sluice.OpAdd })

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 )
 
-// TestUnderway: end waits for all requests that have entered, and for their further work;
+// TestUnderway: end waits for all requests that have entered, and for their background work;
 // no request enters after it.
 func TestUnderway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

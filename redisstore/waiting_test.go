@@ -25,7 +25,7 @@ import (
 	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
-// waitedFor are limits of every algorithm, none of which divides evenly.
+// waitedFor are limits of every algorithm; none of them divides evenly.
 var waitedFor = []string{
 	"1/s burst 1", "3/s burst 2", "4/10s interval-refill burst 3",
 	"3/s burst 200 leaky-bucket", "3/s burst 2 leaky-bucket nodelay",
@@ -36,13 +36,13 @@ var waitedFor = []string{
 	"2/1m burst 2", "3/2m fixed-window", "3/2m sliding-log", "3/2m sliding-counter",
 }
 
-// ways are those in which a request waits: in a front, and in the library.
+// ways are the two ways in which a request waits: in a front, and in the library.
 var ways = map[string]func(*crowd) way{"front": newFrontWay, "limiter": newLimiterWay}
 
 // way is how a request of a user waits.
 type way struct {
-	// take blocks until the request goes on. It did not wait to the end if it is
-	// not ok: then it has left.
+	// take blocks until the request proceeds. It returns false if the request left before the
+	// end of its wait.
 	take func(ctx context.Context, user string, cost int64) (d sluice.Decision, key string, ok bool)
 	held func() int // how many wait now
 }
@@ -89,8 +89,8 @@ func newLimiterWay(c *crowd) way {
 	}}
 }
 
-// far is a Store on a real server for a bubble, whose clock is the server's.
-// Only a goroutine outside the bubble speaks with the server.
+// far is a Store on a real server for use in a bubble. The server has the bubble's clock. Only
+// a goroutine outside the bubble calls the server.
 type far struct {
 	store  *Store
 	now    atomic.Int64
@@ -115,7 +115,7 @@ func newFar(t *testing.T, server *redistest.Server) *far {
 	return o
 }
 
-// do has the goroutine outside call f, at the bubble's now.
+// do has the goroutine outside call f at the bubble's current time.
 func (o *far) do(f func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -152,7 +152,7 @@ func eachWaitedFor(t *testing.T, test func(t *testing.T, c *crowd)) {
 	}
 }
 
-// crowd is requests that wait for a limit.
+// crowd is a set of requests that wait for a limit.
 type crowd struct {
 	t     *testing.T
 	limit sluice.Limit
@@ -163,11 +163,11 @@ type crowd struct {
 	all    sync.WaitGroup
 	number int
 	ran    map[string][]ran
-	spent  map[receiptKey]int // instants that the store has given and not been given back
+	spent  map[receiptKey]int // instants that the store has granted, less those given back
 }
 
 type ran struct {
-	number int // in the order in which they came
+	number int // position in the order of arrival
 	cost   int64
 	after  time.Duration // since the start
 	receiptKey
@@ -190,7 +190,7 @@ func newCrowd(t *testing.T, text string, store sluice.Store, wait func(*crowd) w
 	return c
 }
 
-// note keeps which instants the store has given and been given back.
+// note records the instants that the store has granted and those given back.
 func (c *crowd) note(req sluice.Request, r sluice.Result) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,7 +205,8 @@ func (c *crowd) note(req sluice.Request, r sluice.Result) error {
 	return nil
 }
 
-// send starts a request and returns, once it waits or has been decided, what ends it.
+// send starts a request and returns a function that ends it, once the request waits or is
+// decided.
 func (c *crowd) send(user string, cost int64) (hangUp func()) {
 	c.number++
 	number := c.number
@@ -226,7 +227,7 @@ func (c *crowd) send(user string, cost int64) (hangUp func()) {
 	return cancel
 }
 
-// fill sends requests of a user until so many more are delayed.
+// fill sends requests of a user until n more are delayed.
 func (c *crowd) fill(user string, n int) (ends []func()) {
 	for want := c.held() + n; c.held() < want; {
 		held := c.held()
@@ -237,7 +238,7 @@ func (c *crowd) fill(user string, n int) (ends []func()) {
 	return ends
 }
 
-// leave ends those requests.
+// leave calls the functions that end requests.
 func (c *crowd) leave(ends []func()) {
 	for _, end := range ends {
 		end()
@@ -245,8 +246,8 @@ func (c *crowd) leave(ends []func()) {
 	synctest.Wait()
 }
 
-// over waits until nobody waits and all that was left is due, and checks that what
-// ran is what the store was asked for and not given back.
+// over waits until no request waits and all instants have passed, and checks that the requests
+// that ran are those that the store granted, less those given back.
 func (c *crowd) over() {
 	c.t.Helper()
 	c.all.Wait()
@@ -262,7 +263,7 @@ func (c *crowd) over() {
 	}
 }
 
-// instants returns when a user's requests ran, in the order in which they came.
+// instants returns when a user's requests ran, in the order of their arrival.
 func (c *crowd) instants(user string) (list []time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -275,7 +276,7 @@ func (c *crowd) instants(user string) (list []time.Duration) {
 }
 
 // TestHalfOfTheWaitersLeave: if 20 of 40 waiters leave, the others and later ones are served
-// in their order, at the same instants as if the 20 had never come.
+// in order, at the same instants as if the 20 had never come.
 func TestHalfOfTheWaitersLeave(t *testing.T) {
 	eachWaitedFor(t, func(t *testing.T, c *crowd) {
 		rnd := rand.New(rand.NewPCG(1, 2))
@@ -297,7 +298,7 @@ func TestHalfOfTheWaitersLeave(t *testing.T) {
 			for range 5 {
 				c.send("never", 1)
 			}
-			time.Sleep(c.limit.Window + 143*time.Millisecond) // when not all who wait have gone on
+			time.Sleep(c.limit.Window + 143*time.Millisecond) // some still wait then
 			asked = c.store.Calls()
 		}
 		c.all.Wait()
@@ -309,7 +310,7 @@ func TestHalfOfTheWaitersLeave(t *testing.T) {
 }
 
 // TestAllWaitersLeave: if all 40 waiters leave, the next one waits as long as the first of
-// them, and a later one no longer than if all units were spent and none was waiting.
+// them did, and a later one no longer than if all units were spent and no request was waiting.
 func TestAllWaitersLeave(t *testing.T) {
 	eachWaitedFor(t, func(t *testing.T, c *crowd) {
 		c.fill("never", 40)
@@ -317,7 +318,7 @@ func TestAllWaitersLeave(t *testing.T) {
 		c.send("left", 1)
 		c.all.Wait()
 		want := c.instants("never")
-		first := len(want) - 40 // that had to wait
+		first := len(want) - 40 // the first that had to wait
 		if got := c.instants("left"); len(got) != first+1 || got[first] != want[first] {
 			t.Errorf("the next is served at %v, want %v", got[first:], want[first])
 		}
@@ -340,9 +341,9 @@ func TestAllWaitersLeave(t *testing.T) {
 	})
 }
 
-// TestRandomCompany: whichever caller comes and leaves, no more is let through than the limit
-// says, requests go on in their order, and each instant that the store gave is used
-// once or given back.
+// TestRandomCompany: whichever callers come and leave, no more requests pass than the limit
+// allows, they proceed in order, and each instant that the store granted is used once or given
+// back.
 func TestRandomCompany(t *testing.T) {
 	eachWaitedFor(t, func(_ *testing.T, c *crowd) {
 		c.random(1)
@@ -353,8 +354,9 @@ func TestRandomCompany(t *testing.T) {
 	})
 }
 
-// TestRandomCompanyOfTwoCosts: as above, but for the order. Where an instant in the
-// middle is given back some algorithms fit a later request in there.
+// TestRandomCompanyOfTwoCosts is TestRandomCompany with two costs, without the check of the
+// order: if an instant in the middle is given back, some algorithms use it for a later
+// request.
 func TestRandomCompanyOfTwoCosts(t *testing.T) {
 	eachWaitedFor(t, func(t *testing.T, c *crowd) {
 		if algo.WorstOf(c.limit).Delay > 0 || c.limit.Filled().Full() < 2 {
@@ -369,7 +371,7 @@ func TestRandomCompanyOfTwoCosts(t *testing.T) {
 
 var users = []string{"ada", "bob"}
 
-// random has requests come and leave, of costs up to most.
+// random has requests with costs up to most come and leave.
 func (c *crowd) random(most int64) {
 	c.t.Helper()
 	rnd := rand.New(rand.NewPCG(3, 4))
@@ -389,7 +391,7 @@ func (c *crowd) random(most int64) {
 	c.over()
 }
 
-// ordered checks that nobody went on before one that came before.
+// ordered checks that requests proceeded in the order of their arrival.
 func (c *crowd) ordered(user string) {
 	c.t.Helper()
 	if list := c.instants(user); !slices.IsSorted(list) {
@@ -397,7 +399,7 @@ func (c *crowd) ordered(user string) {
 	}
 }
 
-// sound checks what of a user ran against the limit's bound.
+// sound checks that a user's requests that ran are within the limit's bound.
 func (c *crowd) sound(user string) {
 	c.t.Helper()
 	list := c.ran[user]
@@ -409,7 +411,7 @@ func (c *crowd) sound(user string) {
 			most := algo.Bound(c.limit, d)
 			if algo.WorstOf(c.limit).Delay > 0 {
 				l := c.limit.Filled()
-				after := l.Algorithm.(sluice.LeakyBucket).DelayAfter //nolint:forcetypeassert // no other limit queues
+				after := l.Algorithm.(sluice.LeakyBucket).DelayAfter //nolint:forcetypeassert // only this algorithm queues
 				most = algo.Bound(sluice.Limit{Quota: l.Quota, Window: l.Window, Burst: after, Algorithm: sluice.LeakyBucket{DelayAfter: after}}, d)
 			}
 			var units int64

@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// smoothWarmingUp is Guava's RateLimiter of that name (33.4), in its arithmetic:
-// permits are stored while nobody asks, and cost more above the threshold.
+// smoothWarmingUp is Guava's RateLimiter of that name (33.4), with the same arithmetic: it
+// stores permits while there are no calls, and they cost more above the threshold.
 type smoothWarmingUp struct {
 	interval, threshold, most, slope float64 // µs, permits, permits, µs a permit
 	stored                           float64
@@ -33,7 +33,7 @@ func newSmoothWarmingUp(perSecond float64, warmUp time.Duration, now int64) *smo
 	return g
 }
 
-// reserve returns how long who wants permits waits.
+// reserve returns the wait of a call for permits.
 func (g *smoothWarmingUp) reserve(now int64, permits float64) int64 {
 	if now > g.next {
 		g.stored = min(g.most, g.stored+float64(now-g.next)/g.interval) // a cool-down as long as the interval

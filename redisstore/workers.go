@@ -16,7 +16,7 @@ type workers struct {
 
 	mu      sync.Mutex
 	idle    []chan func() // the last one gets the next work
-	spare   int           // number of workers that were idle ever since the last look
+	spare   int           // number of workers that have been idle since the last look
 	looking bool          // whether a look is scheduled
 	ended   bool
 }
@@ -54,7 +54,7 @@ func (w *workers) run(work func()) {
 	}
 }
 
-// rest makes a worker idle. It reports false if there are enough.
+// rest makes a worker idle. It reports false if enough workers are idle.
 func (w *workers) rest(more chan func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,7 +69,7 @@ func (w *workers) rest(more chan func()) bool {
 	return true
 }
 
-// look ends the workers that were idle ever since the last look.
+// look ends the workers that have been idle since the last look.
 func (w *workers) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

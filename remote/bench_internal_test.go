@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// traffic is the repeated request to a Store.
+// traffic are the requests that the benchmarks repeat.
 var traffic = []struct {
 	name  string
 	limit string
@@ -24,7 +24,7 @@ var traffic = []struct {
 	{"uniform keys", "1000000/s", 100_000},
 }
 
-// takes returns a function that takes units of one key after the other.
+// takes returns a function that takes units of one key after another.
 func takes(t testing.TB, limit string, keys int) func(context.Context) {
 	t.Helper()
 	s, err := Wrap(memstore.New(memstore.Options{}), Options{})
@@ -72,7 +72,7 @@ func TestTakeAllocatesLittle(t *testing.T) {
 	for _, c := range traffic {
 		keys := min(c.keys, testkit.Steps(10_000, 100_000))
 		take := takes(t, c.limit, keys)
-		for range keys { // the store has room for all by then
+		for range keys { // so that the store has room for all
 			take(t.Context())
 		}
 		for name, ctx := range map[string]context.Context{"no end": context.Background(), "a caller that may leave": t.Context()} {

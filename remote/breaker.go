@@ -32,7 +32,7 @@ type breaker struct {
 
 	mu      sync.Mutex
 	tried   int // requests in flight while half open
-	window  int // the most that may be
+	window  int // the maximum of tried
 	success int
 }
 

@@ -16,8 +16,8 @@ import (
 // The reasons why the store did not decide.
 var (
 	errTimeout    = errors.New("no answer in time")
-	errSkipped    = &sluice.NotSentError{Err: errors.New("not asked, as it has been failing")}
-	errOverloaded = &sluice.NotSentError{Err: errors.New("not asked, as too many calls are in flight")}
+	errSkipped    = &sluice.NotSentError{Err: errors.New("not called, as it has been failing")}
+	errOverloaded = &sluice.NotSentError{Err: errors.New("not called, as too many calls are in flight")}
 )
 
 // admit begins a call, which must be reported, if there is room. A call past the breaker,
@@ -41,8 +41,8 @@ func (s *Store) admit(past bool) (t ticket, err error) {
 	return t, errOverloaded
 }
 
-// ask asks the store about req. Its errors are the store's; a [*sluice.MaybeSentError] must
-// be passed the outcome of req.
+// ask has the store decide req. Its errors are the store's; the caller must settle a
+// [*sluice.MaybeSentError].
 func (s *Store) ask(ctx context.Context, req *sluice.Request) (sluice.Decision, error) {
 	return s.askOne(ctx, req, false)
 }
@@ -58,7 +58,7 @@ func (s *Store) askOne(ctx context.Context, req *sluice.Request, past bool) (d s
 	return d, err
 }
 
-// askBatch asks the store about reqs in one call, as ask does for each.
+// askBatch has the store decide reqs in one call, as ask does for one.
 func (s *Store) askBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
 	return s.askMany(ctx, reqs, out, false)
 }
@@ -78,7 +78,7 @@ func (s *Store) askMany(ctx context.Context, reqs []sluice.Request, out []sluice
 	return err
 }
 
-// overAll is over for a call about reqs, which counts as the worst of them.
+// overAll is over for a call with reqs. The call counts as its worst request.
 func (s *Store) overAll(ctx context.Context, t ticket, reqs []sluice.Request, out []sluice.Result, bad error) {
 	if bad == nil {
 		s.answered(t, succeeded)
@@ -91,7 +91,7 @@ func (s *Store) overAll(ctx context.Context, t ticket, reqs []sluice.Request, ou
 	}
 }
 
-// askSlot asks the store about a slot, as ask does.
+// askSlot has the store decide a slot, as ask does.
 func (s *Store) askSlot(ctx context.Context, req *sluice.SlotRequest, past bool) (d sluice.SlotDecision, err error) {
 	t, err := s.admit(past)
 	if err != nil {
@@ -109,8 +109,8 @@ func (s *Store) askSlot(ctx context.Context, req *sluice.SlotRequest, past bool)
 	return d, err
 }
 
-// over records the end of a call about req, and returns its error, which is errNoAnswer if
-// the store has panicked.
+// over records the end of a call with req, and returns its error, which is errNoAnswer if the
+// store has panicked.
 func (s *Store) over(ctx context.Context, t ticket, req *sluice.Request, err error) error {
 	if err == nil {
 		s.answered(t, succeeded)
@@ -130,8 +130,9 @@ func storeError(err error) error {
 	return err
 }
 
-// unwrap returns why there is no decision, and whether the store may have spent units for
-// the request or may yet; late, if not nil, takes the outcome of the request.
+// unwrap returns the reason why there is no decision, and whether the store may have spent
+// units for the request, or may yet. late, if not nil, is the error by which the caller asks
+// for the late answer.
 func unwrap(err error) (late *sluice.MaybeSentError, sent bool, why error) {
 	late, _ = errors.AsType[*sluice.MaybeSentError](err)
 	unsent, ok := errors.AsType[*sluice.NotSentError](err)
@@ -232,7 +233,7 @@ func (c *missed) watch(err error, req *sluice.Request) error {
 	}
 }
 
-// heard records a late answer to req, or that none came.
+// heard records a late answer to req, or the lack of one.
 func (s *Store) heard(req *sluice.Request, undo bool, l sluice.Late) {
 	if l.Err != nil {
 		return

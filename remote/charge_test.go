@@ -24,9 +24,9 @@ func TestChargedOnReturn(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		limit string
-		costs []int64       // taken one after the other
+		costs []int64       // of takes, one after the other
 		pause time.Duration // after each
-		want  int64         // charged at most; the store may have let some lapse since
+		want  int64         // charged at most; some may have expired at the store since
 		left  int64         // Remaining at the store, at once
 	}{
 		{"units", "10/h sliding-log", []int64{1, 2, 3}, 0, 6, 4},
@@ -90,8 +90,7 @@ func TestChargedOnce(t *testing.T) {
 	}
 }
 
-// TestChargedUnsent: requests that the store has not sent are charged later, alone or in a
-// batch.
+// TestChargedUnsent: requests that were not sent are charged later, alone or in a batch.
 func TestChargedUnsent(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
@@ -180,7 +179,7 @@ func TestReceipts(t *testing.T) {
 					if back {
 						mend(t, f, s)
 						if policy == sluice.FailLocal {
-							want += 3 // charged on the return, and then can no longer be distinguished
+							want += 3 // charged on the return; then they cannot be distinguished from others
 						}
 					}
 					refunded, err := lim.Refund(t.Context(), "k", 3, d)
@@ -245,8 +244,8 @@ func TestReset(t *testing.T) {
 	})
 }
 
-// TestStoreDiesAgain: a store that fails while it is charged gets no requests, and nothing is
-// sent twice.
+// TestStoreDiesAgain: a store that fails during the charges on its return gets no requests,
+// and nothing is sent twice.
 func TestStoreDiesAgain(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})

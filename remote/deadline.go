@@ -52,7 +52,7 @@ func end(ctx context.Context) {
 }
 
 // left reports whether the caller has left, or its own deadline has passed. Callers that share
-// a deadline, of which d is nil, never leave.
+// a deadline, for which d is nil, never leave.
 func (d *callDeadline) left() bool { return d != nil && caller.Left(d.Context) != nil }
 
 func (d *callDeadline) Deadline() (time.Time, bool) { return d.at, true }

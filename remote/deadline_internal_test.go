@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// TestDeadlineIsAContext: it ends when its caller leaves, when its time is over or when end is
-// called, whether Done was called or not; contexts derived from it end with it.
+// TestDeadlineIsAContext: a deadline ends when its caller leaves, when its time is over or
+// when end is called, whether Done was called or not; contexts derived from it end with it.
 func TestDeadlineIsAContext(t *testing.T) {
 	type key struct{}
 	for _, c := range []struct {
 		name  string
-		after time.Duration // of which the Timeout is a second
+		after time.Duration // with a Timeout of a second
 		own   time.Duration // the caller's deadline
 		end   func(cancel context.CancelFunc, d context.Context)
 		want  error

@@ -18,21 +18,21 @@ type debtor struct {
 	key  string
 }
 
-// owed are the units that a key has spent without the store: since an instant, and in the span
-// before it. Older units no longer count anywhere.
+// owed holds the units that a key has spent without the store: since an instant, and in the
+// span before it. Older units no longer count anywhere.
 type owed struct {
 	since         time.Time
 	units, before int64
 }
 
-// debts are units to be charged to the store, for a bounded number of keys.
+// debts holds units to be charged to the store, for a bounded number of keys.
 type debts struct {
 	mu   sync.Mutex
 	most int
 	owed map[debtor]owed
 }
 
-// add records units and returns how many found no room.
+// add records units and returns the number of those for which there was no room.
 func (l *debts) add(c *sluice.Charge, units int64, now time.Time) (dropped int64) {
 	if units <= 0 {
 		return 0

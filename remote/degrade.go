@@ -24,8 +24,8 @@ func (s *Store) policy(req *sluice.Request) sluice.Failure {
 	return p
 }
 
-// refuse returns the error of a request that no policy lets pass; sent says whether it may
-// have been sent.
+// refuse returns the error of a request that no policy allows. sent says whether the request
+// may have been sent.
 func (s *Store) refuse(why error, sent bool) error {
 	s.counters.refused.Add(1)
 	if !sent {
@@ -34,8 +34,8 @@ func (s *Store) refuse(why error, sent bool) error {
 	return &UnavailableError{RetryAfter: s.opts.Probe, Err: why}
 }
 
-// degrade decides a request by the failure policies, as the store has not. If it was sent,
-// the store may have charged it. The request passes if its units and its slot do.
+// degrade decides a request by the failure policies. If the request was sent, the store may
+// have charged it. The request passes if its units and its slot do.
 func (s *Store) degrade(ctx context.Context, req *sluice.Request, sent bool, why error) (sluice.Decision, error) {
 	p, slots := s.policy(req), sluice.FailOpen
 	if req.Slot != nil {
@@ -165,7 +165,7 @@ func (s *Store) owe(req *sluice.Request, spent int64) {
 // refund gives back units that a failure policy spent. Units that Local spent under further
 // charges stay owed to the store, which errs to denying.
 func (s *Store) refund(ctx context.Context, req *sluice.Request, m sluice.Instant) sluice.Decision {
-	if m&localMark != 0 && s.local.store != nil { // else another node decided, and only that could give back
+	if m&localMark != 0 && s.local.store != nil { // otherwise another node decided, and only that node could refund
 		s.counters.decidedLocally.Add(1)
 		if d, err := s.local.take(ctx, *req); err == nil {
 			if m&sentMark == 0 {
@@ -180,8 +180,9 @@ func (s *Store) refund(ctx context.Context, req *sluice.Request, m sluice.Instan
 	return letThrough(req, true)
 }
 
-// settleHold settles or extends a hold in the process that has opened it without the store, which is
-// then owed what was used. If the store may know the hold, too, it is asked as well.
+// settleHold settles or extends a hold that this process has opened without the store. The
+// used units are then owed to the store. If the store may know the hold, too, the request also
+// goes to it.
 func (s *Store) settleHold(ctx context.Context, req *sluice.Request, m sluice.Instant) sluice.Decision {
 	if m&localMark == 0 || s.local.store == nil {
 		return letThrough(req, true)

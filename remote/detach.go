@@ -21,7 +21,7 @@ type detached struct {
 	late  time.Duration // how long a call's context outlives its caller
 }
 
-// leaving is the outcome of a request whose caller has left.
+// leaving is the outcome of a request whose caller may have left.
 type leaving struct {
 	undo  bool
 	heard func(sluice.Late)
@@ -70,8 +70,9 @@ func (d *detached) Slot(ctx context.Context, req sluice.SlotRequest) (held sluic
 	return r, failed
 }
 
-// run returns nil when ask has returned. If ctx ends before, it returns an error that takes
-// the outcome of the request: late then gives the units back, if need be.
+// run returns nil when ask has returned. If ctx ends before, it returns a
+// [*sluice.MaybeSentError] with late as its source of the outcome: late gives the units back
+// if the caller wants that.
 func (d *detached) run(ctx context.Context, ask func(context.Context), late func(ctx context.Context, undo bool) sluice.Late) error {
 	if err := ctx.Err(); err != nil {
 		return &sluice.NotSentError{Err: err}

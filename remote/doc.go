@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package remote wraps a [sluice.Store] that is far away and can fail. It answers requests
-// without the store where it can: by remembered denials (see Denials) and by units in
-// hand (see Leases). Requests that the store does not decide have a failure policy: each is
-// let through ([sluice.FailOpen]), decided by a store in the memory of this process under
-// this node's share of the limit ([sluice.FailLocal]; see [sluice.Limit.Share]), or refused
-// ([sluice.FailClosed]). A cost above the share, but not above the limit, is refused, too.
+// without the store where it can: by remembered denials (see Denials) and by units in hand,
+// which it has leased (see Leases). A failure policy decides requests that the store does not:
+// it allows them ([sluice.FailOpen]), decides them by a store in the memory of this process
+// under this node's share of the limit ([sluice.FailLocal]; see [sluice.Limit.Share]), or
+// refuses them ([sluice.FailClosed]). A cost above the share, but not above the limit, is
+// refused, too.
 //
 // Every request has one deadline, in the context of the store's call: the store returns when
 // that ends. The store listens for later answers, learns whether each request took place, and
@@ -16,9 +17,9 @@
 // failing store, probes it in the background, and lets requests back to it a few at a
 // time: by default all of them within a second of its return.
 //
-// A failure policy replaces the store, and never a caller's patience. A caller whose own
-// deadline passes before Options.Timeout, or who leaves, gets the error of its context and no
-// decision, under every policy; units that the store charges it all the same are given back.
+// A failure policy replaces the store, and never extends a caller's deadline. A caller whose
+// own deadline passes before Options.Timeout, or who leaves, gets the error of its context and
+// no decision, under every policy; units that the store charges for it anyway are given back.
 // This does not count as a failure of the store, unless no answer comes at all.
 //
 // # What is charged
@@ -30,16 +31,17 @@
 // reached the store, and as far as they still count: those that the key spent in the
 // last one or two windows (of a bucket: the time in which it refills), capped by the store at
 // the full limit plus its Debt. No unit is charged twice: a request that may have been sent
-// and was not answered is never sent again nor charged later, except a settle (see Holds). If its answer comes while the
-// store listens, the units of a request that did not pass are given back; if none comes, as
-// the connection broke, it is not known whether it spent any. A charge that fails on the
-// store's return, or finds no room while it waits, is counted as dropped.
+// and was not answered is never sent again nor charged later, except a settle (see Holds). If
+// its answer comes while the store listens, the units of a request that did not pass are given
+// back. If none comes, because the connection broke, it is not known whether it spent any. A
+// charge that fails on the store's return, or finds no room while it waits, is counted as
+// dropped.
 //
 // # Slots
 //
-// Slots of a [sluice.SlotStore] are treated alike. If the store does not decide, FailOpen lets
-// the owner go on, FailLocal grants the slot in the memory of this process, where each node
-// has its share of the cap, but at least one slot, and FailClosed refuses. Until they are
+// Slots of a [sluice.SlotStore] are treated alike. If the store does not decide, FailOpen
+// grants the slot, FailLocal grants it in the memory of this process, where each node has its
+// share of the cap, but at least one slot, and FailClosed refuses it. Until they are
 // released, such slots come on top of those that the store granted before and grants after its
 // return: at most the cap in the store and, under FailLocal, the nodes' shares beside it.
 // Owners whose slots the store granted keep them: under FailOpen and FailLocal their
@@ -54,28 +56,28 @@
 // # Holds
 //
 // FailOpen passes a request without a hold: its settle charges the whole cost. FailLocal opens
-// the hold in Local, where it is settled, and the store is owed what was used: nothing until
-// then, and nothing if the hold ends by itself.
+// the hold in Local, where it is settled. The used units are owed to the store from the settle
+// on; if the hold ends by itself, none are.
 //
-// A settle without an answer is sent on the store's return, under every policy. The store charges
-// the units of one id once, so one that may have been sent is sent again; it is an error
-// nevertheless, and the caller may repeat it. Of several settles of a hold the first is sent. A
-// settle that may have been sent charges nothing if the store does not know the hold: because the
-// hold was never opened there, or ended so long ago that the store has forgotten its id (see
-// [sluice.Hold]). A settle is dropped after 8 errors of a store that answers, or when its units no
-// longer count. No policy decides an extension.
+// A settle without an answer is sent on the store's return, under every policy. The store
+// charges the units of one id once, so a settle that may have been sent is sent again. The
+// settle returns an error nevertheless, and the caller may repeat it. Of several settles of a
+// hold the first is sent. A settle that may have been sent charges nothing if the store does
+// not know the hold: because the hold was never opened there, or ended so long ago that the
+// store has forgotten its id (see [sluice.Hold]). A settle is dropped after 8 errors of a
+// store that answers, or when its units no longer count. No policy decides an extension.
 //
 // No policy decides a reset: it is an error if it does not reach the store.
 //
 // # Denials
 //
 // A denial says for how long the same cost will not fit if no other request comes, and other
-// takes can only make that longer. So the answer is known until then. For each key the
-// smallest denied cost is remembered, and until when it is denied, on the monotonic clock from
-// before the request was sent, and for a second at most. A client that keeps pressing a key
-// far over its limit then costs the store next to nothing.
+// takes can only make that longer. So the answer is known until then. For each key the Store
+// remembers the smallest denied cost and the end of its denial, for a second at most, on the
+// monotonic clock from before the request was sent. A client that keeps sending requests far
+// over its limit then costs the store next to nothing.
 //
-// Once the denial of a pressed key has ended, one take goes to the store. The others wait
+// Once the denial of a busy key has ended, one take goes to the store. The others wait
 // for its result, for one call at most: usually it takes the one unit that has been refilled,
 // and the others are denied.
 //
@@ -119,7 +121,7 @@
 //   - a sliding log or histogram has a window longer by TTL, so that units
 //     count until TTL + Window after they were granted;
 //   - a token bucket, or a leaky bucket that delays nothing, has a burst
-//     smaller by what it refills in a TTL;
+//     smaller by the units that it refills in a TTL;
 //   - a fixed window, a sliding counter and a bucket refilled by interval stay
 //     as they are: between two edges it makes no difference when a unit is
 //     used, so a lease ends at the next edge.

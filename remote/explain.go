@@ -17,12 +17,12 @@ import (
 var _ sluice.ExplainStore = (*Store)(nil)
 
 // Explain implements [sluice.ExplainStore]; the wrapped store must implement it, too. A leased
-// plan is explained under the limits that the store gets, and by the units in hand if they
-// cover the cost; a take without units in hand asks for several at once, and may be denied
-// until their instant although its own cost would fit. A remembered denial is explained by the
-// store. While the store is unavailable the failure policy answers. The call counts in no
-// statistics and does not affect the store's health. Under Options.Detach it returns when the
-// store does.
+// plan is explained by the units in hand if they cover the cost, else under the stricter
+// limits of the lease. A take without units in hand asks for several at once, and may be
+// denied until they are available although its own cost would fit. The store explains
+// remembered denials. While the store is unavailable the failure policy answers. The call
+// counts in no statistics and does not affect the store's health. Under Options.Detach it
+// returns when the store does.
 func (s *Store) Explain(ctx context.Context, req sluice.Request) (sluice.Explanation, error) {
 	if err := s.ended(ctx); err != nil {
 		return sluice.Explanation{}, err
@@ -51,7 +51,7 @@ func (s *Store) Explain(ctx context.Context, req sluice.Request) (sluice.Explana
 	return s.explainAway(ctx, &req, why)
 }
 
-// explainFault returns err if it is not an outage, else nil.
+// explainFault returns err unless it is an outage.
 func (s *Store) explainFault(ctx context.Context, err error) error {
 	left := caller.Left(ctx)
 	switch {
@@ -100,7 +100,7 @@ func (s *Store) explainAway(ctx context.Context, req *sluice.Request, why error)
 	return e, nil
 }
 
-// explain sets e to the answer of the units in hand, if they cover the cost of req.
+// explain sets e to the decision by the units in hand, if they cover the cost of req.
 func (n *near) explain(req *sluice.Request, e *sluice.Explanation) {
 	f, err := n.infoOf(req.Plan)
 	if err != nil || !f.leasable(req) {
@@ -131,9 +131,9 @@ func (n *near) explain(req *sluice.Request, e *sluice.Explanation) {
 		e.Decision = d
 		for i := range e.Limits {
 			r := &e.Limits[i]
-			said := "they cover the cost, and the store is not asked"
+			said := "they cover the cost, without a call of the store"
 			if r.Outcome = outcomes[i]; !d.Allowed {
-				said = fmt.Sprintf("their turn comes in %v, and the store is not asked", d.RetryAfter)
+				said = fmt.Sprintf("their turn comes in %v, without a call of the store", d.RetryAfter)
 			}
 			r.Lines, r.Changes = append(r.Lines, fmt.Sprintf("this node holds %d units in advance: %s", in, said)), nil
 		}

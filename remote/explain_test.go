@@ -20,7 +20,7 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// leaving is a store in memory that can be unavailable.
+// leaving is a store in memory that can become unavailable.
 type leaving struct {
 	*memstore.Store
 	away bool
@@ -65,8 +65,8 @@ func snapshot(t *testing.T, s *memstore.Store) string {
 	return b.String()
 }
 
-// TestExplainBesideTheBooks: an explanation equals the next decision with units in hand and
-// with remembered denials, and changes neither these nor the store nor the statistics.
+// TestExplainBesideTheBooks: an explanation equals the next decision, with leased units and
+// with remembered denials, and does not change these, the store or the statistics.
 func TestExplainBesideTheBooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		behind := &leaving{Store: memstore.New(memstore.Options{MaxKeys: 1000})}
@@ -162,7 +162,7 @@ func TestExplainInAnOutage(t *testing.T) {
 	}
 }
 
-// TestExplainNeedsAStoreThatCan: a store that cannot explain is no outage.
+// TestExplainNeedsAStoreThatCan: a store that cannot explain does not count as an outage.
 func TestExplainNeedsAStoreThatCan(t *testing.T) {
 	s, err := remote.Wrap(testkit.Failing(errors.New("never asked")), remote.Options{})
 	if err != nil {

@@ -48,8 +48,8 @@ func TestLargestOptions(t *testing.T) {
 	})
 }
 
-// TestReceiptOfAnother: a receipt that is marked as local gives nothing back without a local
-// store, and has no other effect.
+// TestReceiptOfAnother: without a local store, a receipt that is marked as local gives nothing
+// back and has no other effect.
 func TestReceiptOfAnother(t *testing.T) {
 	s, err := remote.Wrap(memstore.New(memstore.Options{MaxKeys: 100}), remote.Options{})
 	if err != nil {
@@ -134,7 +134,7 @@ func TestBatchWithOneThatCannotBeLeased(t *testing.T) {
 	})
 }
 
-// TestCloseWithMuchToRelease: Close waits for one call, not for all slots.
+// TestCloseWithMuchToRelease: Close waits for one call, not for the release of every slot.
 func TestCloseWithMuchToRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()

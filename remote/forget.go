@@ -5,10 +5,10 @@ package remote
 
 import "github.com/sluicegate/sluice"
 
-// Forget drops what is known of the keys of charges: that they are denied, and the units in
-// hand that were leased. It is for changes that another process has made in the store, such
-// as a reset; those made through the same Store need none. Without charges it is about all
-// keys. Answers to calls in flight are not remembered.
+// Forget drops the remembered denials and the leased units in hand of the keys of charges, or
+// of all keys without charges. It is for changes that another process has made in the store,
+// such as a reset; changes made through the same Store need no Forget. Answers to calls in
+// flight are not remembered.
 func (s *Store) Forget(charges ...sluice.Charge) {
 	if len(charges) == 0 {
 		s.near.forgetAll()

@@ -11,8 +11,8 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// TestForget: a key that another process has reset is allowed at once when this process
-// forgets it, and earlier units in hand are not used.
+// TestForget: when this process forgets a key that another process has reset, the key is
+// allowed at once, and units leased before are not used.
 func TestForget(t *testing.T) {
 	for name, all := range map[string]bool{"a key": false, "all keys": true} {
 		t.Run(name, func(t *testing.T) {

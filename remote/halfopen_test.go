@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// TestGivenBackWhileHalfOpen: the memory of a key is forgotten if units are given back while
-// only few requests go to the store.
+// TestGivenBackWhileHalfOpen: remembered denials of a key are forgotten if units are given
+// back while only a few requests go to the store.
 func TestGivenBackWhileHalfOpen(t *testing.T) {
 	for _, op := range []sluice.Op{sluice.OpReset, sluice.OpRefund} {
 		for _, leased := range []bool{false, true} {

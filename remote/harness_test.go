@@ -27,10 +27,10 @@ type fault string
 
 const (
 	none   fault = "none"
-	erring fault = "errors"            // answers an error at once
-	unsent fault = "does not send"     // says at once that it has not sent the request
+	erring fault = "errors"            // returns an error at once
+	unsent fault = "does not send"     // returns at once that it has not sent the request
 	hung   fault = "hangs"             // decides nothing and ignores its context until it is mended
-	lost   fault = "loses answers"     // decides, and answers an error
+	lost   fault = "loses answers"     // decides, and returns an error
 	late   fault = "answers late"      // decides, and answers when it is mended
 	slow   fault = "is slow"           // decides after a while, whatever its context says
 	deaf   fault = "heeds its context" // waits for the end of its context
@@ -46,14 +46,14 @@ const (
 // strict.
 type faulty struct {
 	*memstore.Store
-	detach    bool // to be wrapped as it is
+	detach    bool // to be wrapped with Options.Detach instead of strict
 	mu        sync.Mutex
 	fault     fault
 	mended    chan struct{}
-	now, most int           // calls at once, of those that count
-	counts    func() bool   // whether one that comes now does; nil if all do
+	now, most int           // concurrent calls that count, now and at most
+	counts    func() bool   // whether a call that comes now counts; nil if all do
 	pause     time.Duration // of every call that is answered
-	refuses   sluice.Op     // requests of an operation that fail, if not 0
+	refuses   sluice.Op     // the operation whose requests fail, if not 0
 }
 
 func newFaulty() *faulty {
@@ -117,7 +117,7 @@ func (f *faulty) do(ctx context.Context, decide func() error) error {
 			return err
 		}
 		time.Sleep(tardiness)
-		return ctx.Err() // as one that reads answers no longer
+		return ctx.Err() // like a client that no longer reads answers
 	case lost, late:
 		err := decide()
 		if fault == lost {
@@ -229,7 +229,7 @@ func end(t *testing.T, f *faulty, s *remote.Store) {
 	}
 }
 
-// bring breaks the store: it sends requests until the breaker is open.
+// bring breaks the store and sends requests until the breaker is open.
 func bring(t *testing.T, f *faulty, s *remote.Store, to fault) {
 	t.Helper()
 	f.set(to)

@@ -32,8 +32,8 @@ func wantSettled(t *testing.T, held *sluice.Held, actual int64, state sluice.Hol
 	}
 }
 
-// TestHoldIsNotDeniedNear: a denial that this process remembers does not deny a hold that is
-// open, and a settle ends it.
+// TestHoldIsNotDeniedNear: a remembered denial does not deny an open hold, and a settle ends
+// the denial.
 func TestHoldIsNotDeniedNear(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{})
@@ -77,7 +77,8 @@ func TestHoldsFailOpen(t *testing.T) {
 	})
 }
 
-// TestHoldsFailLocal: a hold is settled where it was opened. The store is owed what was used.
+// TestHoldsFailLocal: a hold is settled where it was opened. The used units are owed to the
+// store.
 func TestHoldsFailLocal(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
@@ -108,7 +109,8 @@ func TestHoldsFailLocal(t *testing.T) {
 	})
 }
 
-// TestHoldOfLostAnswer: a hold that the store may have opened is charged once, and settled there.
+// TestHoldOfLostAnswer: a hold that the store may have opened is charged once, and settled at
+// the store.
 func TestHoldOfLostAnswer(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
@@ -127,8 +129,8 @@ func TestHoldOfLostAnswer(t *testing.T) {
 	})
 }
 
-// TestSettleIsOwed: a settle that the store could not be sent is charged on its return, whatever the
-// policy is.
+// TestSettleIsOwed: a settle that could not be sent to the store is charged on its return,
+// under every policy.
 func TestSettleIsOwed(t *testing.T) {
 	for _, policy := range []sluice.Failure{sluice.FailOpen, sluice.FailClosed} {
 		both(t, func(t *testing.T, f *faulty) {

@@ -21,8 +21,8 @@ func leasing(p *sluice.Plan) (sluice.LeaseTerms, bool) {
 }
 
 // TestLeasedPlanInAnOutage: a policy decides under the limits of the plan; units that it
-// admitted are charged under the limits that the store gets, and units in hand are not used
-// while the store is unavailable.
+// admitted are charged under the limits sent to the store, and leased units are not used while
+// the store is unavailable.
 func TestLeasedPlanInAnOutage(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal, Lease: leasing})
@@ -81,7 +81,7 @@ func TestDenialInAnOutage(t *testing.T) {
 	})
 }
 
-// TestGivenBackIsForgotten: units that are given back late are available at once.
+// TestGivenBackIsForgotten: units that are given back late are available again at once.
 func TestGivenBackIsForgotten(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailClosed})
@@ -137,7 +137,7 @@ func TestLeasesOfAHungStore(t *testing.T) {
 		for range 20 {
 			testkit.Take(t, s, testkit.Request(p, "k", 1))
 		}
-		time.Sleep(8 * time.Second) // what is in hand is to be given back with the next
+		time.Sleep(8 * time.Second) // the next take must give back the leased units
 		f.set(hung)
 		done := make(chan struct{})
 		for range 20 {

@@ -32,7 +32,7 @@ func TestShortDeadlineLiftsNoLimit(t *testing.T) {
 	for _, store := range []struct {
 		name   string
 		manner redistest.Manner
-		takes  time.Duration // what the store takes, about
+		takes  time.Duration // approximate time of a call of the store
 	}{{"quick", redistest.Faithful, 2 * time.Millisecond}, {"slow", redistest.Lagging, 300 * time.Millisecond}} {
 		for _, failure := range []sluice.Failure{sluice.FailOpen, sluice.FailLocal} {
 			for _, rule := range []struct {
@@ -65,7 +65,7 @@ func TestShortDeadlineLiftsNoLimit(t *testing.T) {
 						front.Decide(ctx, (&policy.Request{}).Attributes(), &c)
 						switch {
 						case c.Verdict.Passes():
-							ran.Add(1) // and runs on: nobody settles it
+							ran.Add(1) // and never ends: no caller settles it
 						case c.Verdict == evaluate.Abandoned && errors.Is(c.Err, context.DeadlineExceeded):
 							left.Add(1)
 						case c.Verdict != evaluate.Denied:
@@ -117,8 +117,8 @@ func TestEndedContextIsRefused(t *testing.T) {
 	}
 }
 
-// untimed has a deadline that has passed, and a timer that has not run.
-type untimed struct{ context.Context } //nolint:containedctx // it is one itself
+// untimed is a context with a deadline that has passed, and a timer that has not run.
+type untimed struct{ context.Context } //nolint:containedctx // it is a context itself
 
 func (untimed) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), true }
 

@@ -51,7 +51,7 @@ func (l *local) share(p *sluice.Plan, nodes int) (*sluice.Plan, error) {
 	return s, nil
 }
 
-// take decides req, which has a receipt of this process or none.
+// take decides req. Its receipt, if it has one, is of this process.
 func (l *local) take(ctx context.Context, req sluice.Request) (d sluice.Decision, err error) {
 	l.used.Store(true)
 	part, nodes, err := l.shared(req)

@@ -30,15 +30,15 @@ type asker interface {
 }
 
 // near holds the state of keys that a process keeps for a store far away, and decides by it
-// where it can. Each key has an entry: until when it is denied, the units in hand,
-// and the calls in flight. See the package comment on denials and leases.
+// where it can. Each key has an entry: the end of its denial, the units in hand, and the calls
+// in flight. See the package comment on denials and leases.
 type near struct {
 	store  asker
 	lease  func(*sluice.Plan) (sluice.LeaseTerms, bool)
 	clock  func() moment
 	age    int64 // ns for which a denial is remembered
 	keys   maphash.Seed
-	scopes maphash.Seed // another seed, or a key could be chosen to look like a scope
+	scopes maphash.Seed // with a seed of its own, so that no key has the hash of a scope by choice
 	plans  *compiled.Prepared[*planInfo]
 	shards []shard // a power of two
 }
@@ -87,10 +87,10 @@ func (n *near) charge(op sluice.Op, pi *planInfo, key string) sentCharge {
 	return sentCharge{op: op, shard: &n.shards[h>>32&uint64(len(n.shards)-1)], key: h, info: pi}
 }
 
-// take decides req, which is valid: from units in hand, from a remembered denial, or by
-// asking the store. If another take is about to learn the answer, it waits for that
-// until ctx ends. The error is the store's, a [*sluice.NotSentError] of a take that
-// waited, or a [*sluice.RequestError] if a plan cannot be leased. An answer from memory
+// take decides req, which is valid: from units in hand, from a remembered denial, or by asking
+// the store. If another take is about to learn the answer, it waits for that answer until ctx
+// ends. The error is the store's, a [*sluice.NotSentError] of a take that waited, or a
+// [*sluice.RequestError] if a plan cannot be leased. An answer from memory
 // allocates nothing.
 func (n *near) take(ctx context.Context, req *sluice.Request) (d sluice.Decision, err error) {
 	var c nearCall
@@ -155,22 +155,22 @@ type denialStats struct {
 	// Answered counts the requests that were denied from memory. Asked counts those
 	// that went to the store, except peeks: one for each key charged.
 	Answered, Asked uint64
-	// Remembered counts the denials that were kept, Evicted those of them that made
-	// room for others before their end.
+	// Remembered counts the denials that were kept, Evicted those that made room for others
+	// before their end.
 	Remembered, Evicted uint64
 }
 
 // LeaseStats counts the takes and units of leased plans.
 type LeaseStats struct {
-	// Allowed and Denied count the takes that were decided in this process, Asked the
-	// questions to the store about leasable takes.
+	// Allowed and Denied count the takes that were decided in this process, Asked the calls to
+	// the store for leasable takes.
 	Allowed, Denied, Asked uint64
-	// Leased counts the units taken in advance, Returned those sent back unused, and
-	// Lost those neither used nor sent back: their limit had come to an edge, their key
-	// was reset or made room for others, or they could not be sent.
+	// Leased counts the units taken in advance, Returned those sent back unused, and Lost
+	// those neither used nor sent back: because their window had ended, their key was reset or
+	// made room for others, or the call failed.
 	Leased, Returned, Lost uint64
-	// Untracked counts the takes that found no room for their key and were asked
-	// without a lease.
+	// Untracked counts the takes for whose key there was no room, so that they went to the
+	// store without a lease.
 	Untracked uint64
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// BenchmarkNear is what a take costs with a store in this process behind.
+// BenchmarkNear measures a take with a store in this process behind the cache.
 func BenchmarkNear(b *testing.B) {
 	terms := always(sluice.LeaseTerms{TTL: 20 * time.Millisecond, Units: 100})
 	for _, c := range []struct {

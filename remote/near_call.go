@@ -18,7 +18,7 @@ type nearCall struct {
 	question
 	req      *sluice.Request // for the store, unless units are leased
 	info     *planInfo       // of the first charge
-	learns   bool            // the store's answer may be remembered, or known already
+	learns   bool            // the store's answer may be remembered, or is already
 	leasable bool            // units in hand can decide it
 	leads    bool            // others wait for its answer
 	finished bool
@@ -156,8 +156,7 @@ func (c *nearCall) decideInHand(e *entry, d *sluice.Decision, round int) (done b
 	return done
 }
 
-// denied counts a denial from memory, and clears the decision about the slot that was
-// asked for beside the units.
+// denied counts a denial from memory, and clears the decision on the slot of the request.
 func (c *nearCall) denied() {
 	c.first.shard.denials.Answered++
 	if c.leasable {
@@ -227,12 +226,12 @@ func (n *near) finishOrResend(ctx context.Context, c *nearCall, r *sluice.Result
 }
 
 // askBehind sends c's refunds and then its question, in one batch. Units that cannot be
-// refunded stay counted until the key's state has run off.
+// refunded stay counted until they expire.
 func (n *near) askBehind(ctx context.Context, c *nearCall) (sluice.Decision, error) {
 	reqs := slices.Concat(c.refunds, []sluice.Request{*c.request()})
 	out := make([]sluice.Result, len(reqs))
 	err := n.store.askBatch(ctx, reqs, out)
-	_ = c.first.shard.returned(c.refunds, out, err) // the take goes on
+	_ = c.first.shard.returned(c.refunds, out, err) // the take follows in any case
 	if err != nil {
 		return sluice.Decision{}, err
 	}
@@ -240,13 +239,13 @@ func (n *near) askBehind(ctx context.Context, c *nearCall) (sluice.Decision, err
 	return last.Decision, last.Err
 }
 
-// finish records the store's answer to c and turns it into the take's. It reports false
-// if c must be sent again, as it is now.
+// finish records the store's answer to c and turns it into the take's. It reports false if c,
+// which it has changed, must be sent again.
 func (n *near) finish(ctx context.Context, c *nearCall, r *sluice.Result) bool {
 	if c.finished || c.first.entry == nil {
 		return true
 	}
-	// A grant in advance says nothing about denials.
+	// A grant in advance gives no information about denials.
 	raw := r.Decision
 	learns := c.learns && r.Err == nil && (!raw.Allowed || raw.Remaining <= 0 && c.lease == nil) &&
 		(c.req.Slot == nil || c.req.Slot.Decision.RetryAfter == 0)

@@ -18,8 +18,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// late is a store whose answers come when the test lets them through: what it
-// decides is decided at once, as if the answer were long on its way.
+// late is a store that decides at once but answers only when the test lets the answer through,
+// as if it were long on its way.
 type late struct {
 	sluice.Store
 	mu   sync.Mutex
@@ -39,8 +39,8 @@ func (l *late) Take(ctx context.Context, req sluice.Request) (sluice.Decision, e
 	return d, err
 }
 
-// TestAnswersThatOvertake: a denial decided before a refund is not remembered
-// after it, in whatever order their answers come.
+// TestAnswersThatOvertake: a denial decided before a refund is not remembered after it,
+// whatever the order of their answers is.
 func TestAnswersThatOvertake(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -92,15 +92,14 @@ func TestAnswersThatOvertake(t *testing.T) {
 	}
 }
 
-// TestChangedLimitInFlight: a denial under limits that others replace meanwhile
-// is not remembered.
+// TestChangedLimitInFlight: a denial is not remembered if its limits are replaced meanwhile.
 func TestChangedLimitInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		narrow, wide := testkit.Plan(t, "api", "x: 1/h"), testkit.Plan(t, "api", "x: 9/s")
 		store := &late{Store: memstore.New(memstore.Options{})}
 		cache := newNearStore(store, Options{})
 		testkit.Take(t, cache, testkit.Request(narrow, "k", 1))
-		testkit.Take(t, cache, testkit.Request(wide, "k", 0)) // forgets what the first has left
+		testkit.Take(t, cache, testkit.Request(wide, "k", 0)) // forgets the denial of the first
 		testkit.Take(t, store, testkit.Request(narrow, "k", 1))
 		gate := make(chan struct{})
 		store.wait = map[string]chan struct{}{"take 1": gate}
@@ -126,9 +125,9 @@ func TestChangedLimitInFlight(t *testing.T) {
 	})
 }
 
-// TestDenialBesideAChangedLimit: a denial is not remembered if a take under other
-// limits was on its way beside it, which may have carried the state over to them
-// afterwards; in whatever order their answers come.
+// TestDenialBesideAChangedLimit: a denial is not remembered if a take under other limits was
+// on its way at the same time, whatever the order of their answers is: the take may have
+// carried the state over to its limits after the denial.
 func TestDenialBesideAChangedLimit(t *testing.T) {
 	for _, order := range [][]string{{"take 1", "take 9"}, {"take 9", "take 1"}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -158,8 +157,8 @@ func TestDenialBesideAChangedLimit(t *testing.T) {
 	}
 }
 
-// TestOlderDenial: of two denials of one cost the one that was decided later
-// counts, in whatever order their answers come.
+// TestOlderDenial: of two denials of one cost the one decided later counts, whatever the order
+// of their answers is.
 func TestOlderDenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := testkit.Plan(t, "api", "10/s sliding-log")
@@ -194,8 +193,7 @@ func TestOlderDenial(t *testing.T) {
 
 var errLost = errors.New("connection lost")
 
-// TestLostAnswers: an answer that is lost leaves no trace, and the next take is
-// decided by the store.
+// TestLostAnswers: a lost answer leaves no trace, and the store decides the next take.
 func TestLostAnswers(t *testing.T) {
 	clock := testkit.NewClock()
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -231,8 +229,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestConcurrent mixes everything from many goroutines, for the race detector,
-// and counts that no unit is admitted beyond the limit.
+// TestConcurrent mixes all operations from many goroutines, for the race detector, and checks
+// that no unit is admitted beyond the limit.
 func TestConcurrent(t *testing.T) {
 	clock := testkit.NewClock()
 	cache := newNearStore(memstore.New(memstore.Options{Now: clock.Now}), Options{Now: clock.Now, MaxKeys: 8})

@@ -24,8 +24,8 @@ type denial struct {
 	outcomes   []sluice.Outcome // of a leased plan with several limits
 }
 
-// newDenial returns the denial of later takes that follows from the store's answer to a
-// take of cost, the zero denial if none does.
+// newDenial returns the denial of later takes that follows from the store's answer to a take
+// of cost, or the zero denial if none follows.
 func newDenial(pi *planInfo, cost, sent, heard, age int64, d *sluice.Decision) denial {
 	n := denial{
 		plan: pi.id, cost: cost, heard: heard,
@@ -174,8 +174,8 @@ func (r rule) retryAfter(n *denial, cost int64, left time.Duration) (after time.
 }
 
 // refills reports whether n waits for a bucket to refill at its own rate, and not for a
-// reservation or for the refill of another form of the limit. The denial of a cost that
-// takes the whole bucket does not show it.
+// reservation or for the refill of another form of the limit. It returns false for a cost that
+// takes the whole bucket, whose denial does not show that.
 func (r rule) refills(n *denial) bool {
 	return r.each > 0 && n.cost < r.full &&
 		n.retryAfter == n.resetAfter-time.Duration(r.full-n.cost)*r.each &&

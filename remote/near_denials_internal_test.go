@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/storetest"
 )
 
-// TestConformanceOfNear: a cache decides as a store does. Its Remaining may be behind
-// for costs above 1, so the suite's is a cache that no denial survives.
+// TestConformanceOfNear: a cache decides like a store. Its Remaining may be out of date for
+// costs above 1, so the suite runs on a cache that keeps no denial.
 func TestConformanceOfNear(t *testing.T) {
 	storetest.Test(t, func(_ *testing.T, now func() time.Time) storetest.Harness {
 		s := memstore.New(memstore.Options{Now: now})
@@ -30,8 +30,8 @@ func TestConformanceOfNear(t *testing.T) {
 func TestAnswersUntilTheCostFits(t *testing.T) {
 	for _, c := range []struct {
 		limit string
-		fits  time.Duration // after the take that left nothing
-		asked int64         // once it has been denied
+		fits  time.Duration // after the take that spent all units
+		asked int64         // calls once the take has been denied
 	}{
 		{"10/s", 100 * time.Millisecond, 1},
 		{"10/s leaky-bucket burst 10 nodelay", 100 * time.Millisecond, 1},
@@ -83,8 +83,8 @@ func TestPartsOfMicroseconds(t *testing.T) {
 	}
 }
 
-// TestSavesTheStore: of a key at ten times its limit, what is left for the
-// store is what it allows and little more.
+// TestSavesTheStore: of a key at ten times its limit, the store gets little more than the
+// takes that it allows.
 func TestSavesTheStore(t *testing.T) {
 	for _, c := range []struct {
 		limit string
@@ -148,7 +148,7 @@ func TestLargerCosts(t *testing.T) {
 	}
 }
 
-// TestForgets: what may give units back is seen by the next take.
+// TestForgets: after an operation that may give units back, the next take sees them.
 func TestForgets(t *testing.T) {
 	w := newCached(Options{})
 	narrow, wide := testkit.Plan(t, "api", "x: 2/s sliding-log"), testkit.Plan(t, "api", "x: 5/s sliding-log")
@@ -190,8 +190,8 @@ func TestForgets(t *testing.T) {
 	}
 }
 
-// TestChangesElsewhereAreSeenInTime: what another process gives back is seen
-// after MaxAge at the latest.
+// TestChangesElsewhereAreSeenInTime: units that another process gives back are seen after
+// MaxAge at the latest.
 func TestChangesElsewhereAreSeenInTime(t *testing.T) {
 	for _, c := range []struct{ age time.Duration }{
 		{bounds.MaxDenialAge}, {50 * time.Millisecond},
@@ -283,7 +283,7 @@ func TestBatch(t *testing.T) {
 			t.Errorf("request %d: error %v", i, out[i].Err)
 		}
 	}
-	// What was denied beside a refund in flight was not remembered, this is.
+	// A denial beside a refund in flight was not remembered; this one is.
 	testkit.Take(t, w.cache, testkit.Request(p, "k", 1))
 	before = w.store.Asked()
 	if err := w.cache.TakeBatch(t.Context(), reqs[:1], out[:1]); err != nil || out[0].Decision.Allowed || w.store.Asked() != before {
@@ -294,8 +294,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded: a flood of denied keys takes no more room than was
-// allowed, and every answer stays right.
+// TestMemoryIsBounded: a flood of denied keys takes no more room than allowed, and every
+// answer stays correct.
 func TestMemoryIsBounded(t *testing.T) {
 	w, p := newCached(Options{MaxKeys: 100}), testkit.Plan(t, "api", "1/min")
 	for round := range 3 {

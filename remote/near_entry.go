@@ -7,8 +7,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// entry holds everything known of one key of a scope: until when it is denied, the
-// units in hand, and the calls to the store under way. The lock of its shard guards it.
+// entry holds the knowledge of one key of a scope: the end of its denial, the units in hand,
+// and the calls to the store under way. The lock of its shard guards it.
 type entry struct {
 	key       uint64       // a hash of scope and key
 	denied    denial       // under limits that are not leased
@@ -27,7 +27,7 @@ type entry struct {
 // waiters are the callers that wait for another call's answer.
 type waiters struct {
 	done chan struct{}
-	err  error // set before done is closed: their error, if they must not ask themselves
+	err  error // set before done is closed: their error; nil if they must ask themselves
 }
 
 // sentCharge is one charge of a request that is sent to the store.
@@ -216,7 +216,7 @@ func (e *entry) releaseWaiters(err error) {
 	e.hasLeader = false
 	if e.waiters != nil {
 		e.waiters.err = err
-		close(e.waiters.done) // the shard is locked, so they find what was learnt
+		close(e.waiters.done) // the shard is locked, so they find the new state
 		e.waiters = nil
 	}
 }

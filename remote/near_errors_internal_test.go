@@ -15,9 +15,9 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestWaitersOfALease: a call that waits for units of another request gets the
-// cause if that fails, and that nothing was sent for them: only the one who asked
-// has a handle. An error of a caller who has left says nothing to them.
+// TestWaitersOfALease: a call waits for the units of another request. If that fails, the call
+// gets the cause in a NotSentError, as only the call that asked has a handle. If the caller
+// that asked has left, its error does not reach the calls that wait.
 func TestWaitersOfALease(t *testing.T) {
 	handle := sluice.NewMaybeSentError(errLost, func(bool, func(sluice.Late)) {})
 	for _, c := range []struct {
@@ -65,8 +65,8 @@ func TestWaitersOfALease(t *testing.T) {
 	}
 }
 
-// TestWhoAskedLeaves: a caller that waits for units that another has asked for asks for them
-// when that one leaves.
+// TestWhoAskedLeaves: one caller asks for units and another waits for them; if the first
+// leaves, the second asks.
 func TestWhoAskedLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plan := testkit.Plan(t, "api", "1000/s sliding-log")
@@ -117,8 +117,7 @@ func TestWaiterLeavesUnsent(t *testing.T) {
 	})
 }
 
-// TestErrorForgets: after an error the store is asked about what was known to be
-// denied.
+// TestErrorForgets: after an error the store is asked again about remembered denials.
 func TestErrorForgets(t *testing.T) {
 	plan := testkit.Plan(t, "api", "2/h")
 	for _, leased := range []bool{false, true} {
@@ -150,7 +149,7 @@ func TestErrorForgets(t *testing.T) {
 	}
 }
 
-// TestForget: what was denied is forgotten, and what is about to be.
+// TestForget: earlier denials are forgotten, and those on their way are not remembered.
 func TestForget(t *testing.T) {
 	for _, leased := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -194,8 +193,8 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestPartOfABatchFails: what was decided here stays decided if the store fails
-// for the rest, of which nothing was sent.
+// TestPartOfABatchFails: requests decided here stay decided if the store fails for the rest,
+// which was not sent.
 func TestPartOfABatchFails(t *testing.T) {
 	plan := testkit.Plan(t, "api", "2/h")
 	w := newCached(Options{})
@@ -222,7 +221,7 @@ func TestPartOfABatchFails(t *testing.T) {
 	}
 }
 
-// TestPanicLetsGo: a store that panics holds nobody up.
+// TestPanicLetsGo: a store that panics blocks no caller.
 func TestPanicLetsGo(t *testing.T) {
 	plan := testkit.Plan(t, "api", "5/s")
 	w := newCached(Options{Lease: always(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 3})})

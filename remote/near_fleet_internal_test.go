@@ -17,8 +17,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// slotted is a store that decides a slot with the units, and one request after the
-// other.
+// slotted is a store that decides a slot together with the units, one request at a time.
 type slotted struct {
 	sluice.Store
 	mu   sync.Mutex
@@ -57,16 +56,16 @@ func slotOf(key, owner string, most int64) *sluice.Slot {
 	return &sluice.Slot{SlotRequest: sluice.SlotRequest{Scope: "fleet", Limit: limit, Key: key, Owner: owner, Cost: 1}}
 }
 
-// books are what the callers of a fleet and its store know of the units of each
-// key: they must agree in the end.
+// books record the units of each key, as the callers of a fleet and its store know them: both
+// must agree in the end.
 type books struct {
 	mu   sync.Mutex
 	held map[string]int64 // by callers
-	lost map[string]int64 // in answers that did not come
+	lost map[string]int64 // with answers that did not arrive
 }
 
-// enter puts down what a request has spent of each key. A receipt may find less
-// of one key than of another.
+// enter records the units that a request has spent of each key. A receipt may find fewer of
+// one key than of another.
 func enter(units map[string]int64, req *sluice.Request, d *sluice.Decision) {
 	for i := range req.Charges() {
 		spent := d.Spent
@@ -77,10 +76,10 @@ func enter(units map[string]int64, req *sluice.Request, d *sluice.Decision) {
 	}
 }
 
-// TestFleetKeepsTheBooks: whatever several nodes ask at once, alone and in
-// batches, leased and not, with slots and refunds, and whatever fails, each unit
-// that the store counts is one that a caller has, that was lost with an answer, or
-// that a node says it has lost; and no key has more than its quota.
+// TestFleetKeepsTheBooks: several nodes ask at once, alone and in batches, leased and not,
+// with slots and refunds, and calls fail. Each unit that the store counts belongs to a caller,
+// was lost with an answer, or is counted as lost by a node; and no key has more than its
+// quota.
 func TestFleetKeepsTheBooks(t *testing.T) {
 	const quota = 400
 	for _, leased := range []bool{true, false} {
@@ -136,7 +135,7 @@ func TestFleetKeepsTheBooks(t *testing.T) {
 				}
 			}
 			wg.Wait()
-			down = true // the dice are put away
+			down = true // no more random choices
 			var lost int64
 			var answered, allowed uint64
 			for _, n := range nodes {
@@ -176,7 +175,7 @@ func TestFleetKeepsTheBooks(t *testing.T) {
 
 var keysOfFleet = []string{"a", "b", "c"}
 
-// remembered returns how many entries there are.
+// remembered returns the number of entries.
 func (n *near) remembered() (sum int) {
 	for i := range n.shards {
 		sum += len(n.shards[i].entries)

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// deniable are of every algorithm, and windows short enough for time to matter.
+// deniable are limits of every algorithm, with windows short enough for time to matter.
 var deniable = [][]string{
 	{"10/s"},
 	{"3/s burst 7"},
@@ -43,7 +43,7 @@ var deniable = [][]string{
 	{"a: 10/s", "b: 9/s burst 12"},
 }
 
-// changed are limits that take the place of others of the same scope.
+// changed are limits that replace others of the same scope.
 var changed = [][]string{{"x: 10/s"}, {"x: 30/s burst 2"}, {"x: 20/s sliding-log"}, {"x: 5/s fixed-window"}}
 
 func allPlans(t testing.TB) []*sluice.Plan {
@@ -58,14 +58,14 @@ func allPlans(t testing.TB) []*sluice.Plan {
 	return all
 }
 
-// kinds are the steps of a run, each as often as it stands here.
+// kinds are the steps of a run; one that stands here several times is drawn that often.
 var kinds = []string{
 	"take", "take", "take", "take", "take", "take", "take", "take", "take", "take", "take", "take",
 	"charge", "reset", "add", "refund", "up to", "up to", "reserve", "two keys", "wait", "short wait", "short wait", "wait until it fits",
 }
 
-// TestInvariant19 (deny cache): each locally denied request would have been
-// denied by the store at that instant, in the same words.
+// TestInvariant19 (deny cache): the store would have denied each locally denied request at
+// that instant, with the same decision.
 func TestInvariant19(t *testing.T) {
 	plans := allPlans(t)
 	answered, asked := 0, 0
@@ -142,8 +142,7 @@ func TestInvariant19(t *testing.T) {
 	t.Logf("of %d requests %d were answered from memory", asked, answered)
 }
 
-// check compares an answer from memory with what the store says at the same
-// instant, which a peek reports without changing it.
+// check compares an answer from memory with the store's answer to a peek at the same instant.
 func check(t *rapid.T, w *cached, req sluice.Request, got sluice.Decision, unit time.Duration) {
 	t.Helper()
 	req.Op = sluice.OpPeek
@@ -171,8 +170,8 @@ func check(t *rapid.T, w *cached, req sluice.Request, got sluice.Decision, unit 
 	}
 }
 
-// TestChangedLimit: what another form of the limit makes a bucket wait for says
-// nothing about other costs.
+// TestChangedLimit: a wait that comes from another form of the limit says nothing about other
+// costs.
 func TestChangedLimit(t *testing.T) {
 	w := newCached(Options{})
 	now, before := testkit.Plan(t, "changing", "x: 10/s"), testkit.Plan(t, "changing", "x: 30/s burst 2")

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// nearStore is a near in front of a store, and a store itself.
+// nearStore is a near in front of a store. It is a store itself.
 type nearStore struct {
 	*near
 	behind sluice.Store
@@ -76,7 +76,7 @@ func (s *nearStore) askBatch(ctx context.Context, reqs []sluice.Request, out []s
 	return sluice.TakeBatch(ctx, s.behind, reqs, out)
 }
 
-// denials and leases are what the near has done.
+// denials and leases return the statistics of the near.
 func (s *nearStore) denials() denialStats {
 	d, _ := s.stats()
 	return d

@@ -119,8 +119,8 @@ func (l *lease) peek(at moment, cost int64, out []sluice.Outcome) (d sluice.Deci
 // wait returns the ns until p may be spent.
 func (p *grant) wait(at moment) int64 { return max(p.from-at.atLeast(p.heard), 0) }
 
-// describe returns the decision of an allowed take: Remaining is what the store had left
-// at the grant plus what is left of the grant.
+// describe returns the decision of an allowed take: Remaining is the number of units that the
+// store had left at the grant, plus those left of the grant.
 func (p *grant) describe(at moment, out []sluice.Outcome) sluice.Decision {
 	passed := whole(at.since(p.heard))
 	d := p.grant

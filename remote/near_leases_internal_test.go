@@ -32,7 +32,7 @@ type fleet struct {
 	plan  *sluice.Plan
 
 	refunds atomic.Int64          // units given back to the store
-	fails   atomic.Pointer[error] // what the store answers, if not nil
+	fails   atomic.Pointer[error] // the store's answer, if not nil
 }
 
 func newFleet(t *testing.T, nodes int, text string, terms sluice.LeaseTerms) *fleet {
@@ -65,8 +65,8 @@ func (f *fleet) do(node int, op sluice.Op, cost int64) sluice.Decision {
 	return d
 }
 
-// TestAllOfTheQuota: one node alone gets all of the quota of a key at rest, with
-// few calls, and then nothing before the first units are forgotten.
+// TestAllOfTheQuota: one node alone gets the whole quota of a key at rest, with few calls, and
+// then nothing before the first units expire.
 func TestAllOfTheQuota(t *testing.T) {
 	f := newFleet(t, 1, "1000/s sliding-log", sluice.LeaseTerms{TTL: 30 * time.Millisecond, Units: 10})
 	for i := range 1000 {
@@ -93,8 +93,8 @@ func TestAllOfTheQuota(t *testing.T) {
 	}
 }
 
-// TestExpiredUnitsComeBack: units that a node has not used within the TTL are
-// given back with its next question, and others may take them.
+// TestExpiredUnitsComeBack: units that a node has not used within the TTL are given back with
+// its next call, and others may take them.
 func TestExpiredUnitsComeBack(t *testing.T) {
 	f := newFleet(t, 2, "100/s sliding-log", sluice.LeaseTerms{TTL: 50 * time.Millisecond, Units: 10})
 	for range 5 {
@@ -110,7 +110,7 @@ func TestExpiredUnitsComeBack(t *testing.T) {
 		t.Fatalf("the other node sees %d, want %d", got, want)
 	}
 	f.clock.Advance(60 * time.Millisecond)
-	f.do(0, sluice.OpTake, 1) // asks for what it needs, gives back the rest
+	f.do(0, sluice.OpTake, 1) // asks for the cost, gives back the rest
 	now := f.nodes[0].leases()
 	if got, want := left(), 94-int64(now.Leased-now.Allowed-now.Returned); got != want || now.Returned != uint64(held) {
 		t.Fatalf("the other node sees %d, want %d; %d returned of %d", got, want, now.Returned, held)
@@ -139,7 +139,7 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// TestReturnFails: what cannot be given back is an error, and not spent either.
+// TestReturnFails: units that cannot be given back are an error, and are not spent either.
 func TestReturnFails(t *testing.T) {
 	f := newFleet(t, 1, "100/s sliding-log", sluice.LeaseTerms{TTL: 20 * time.Millisecond, Units: 20})
 	for range 12 {
@@ -158,8 +158,8 @@ func TestReturnFails(t *testing.T) {
 	}
 }
 
-// TestOutageIsBridged: units in hand are spent while the store fails, no longer
-// than the TTL.
+// TestOutageIsBridged: leased units are spent while the store fails, but no longer than the
+// TTL.
 func TestOutageIsBridged(t *testing.T) {
 	f := newFleet(t, 1, "100/s sliding-log", sluice.LeaseTerms{TTL: 20 * time.Millisecond, Units: 20})
 	for range 12 {
@@ -176,7 +176,7 @@ func TestOutageIsBridged(t *testing.T) {
 	}
 }
 
-// TestResetForgets: a reset here forgets units in hand and what was denied.
+// TestResetForgets: a reset here forgets leased units and denials.
 func TestResetForgets(t *testing.T) {
 	f := newFleet(t, 1, "20/s sliding-log", sluice.LeaseTerms{TTL: 20 * time.Millisecond, Units: 5})
 	for f.do(0, sluice.OpTake, 1).Allowed {
@@ -191,7 +191,7 @@ func TestResetForgets(t *testing.T) {
 	}
 }
 
-// TestRefundOpensDeniedKey: what is refunded through this store is there at once.
+// TestRefundOpensDeniedKey: units refunded through this store are available at once.
 func TestRefundOpensDeniedKey(t *testing.T) {
 	f := newFleet(t, 1, "20/s sliding-log", sluice.LeaseTerms{TTL: 20 * time.Millisecond, Units: 5})
 	var last sluice.Decision
@@ -215,8 +215,8 @@ func TestRefundOpensDeniedKey(t *testing.T) {
 	}
 }
 
-// TestConcurrentFleet: whatever goes on at once, all takes of one instant get
-// exactly the quota or, by what nodes have in hand at the end, less.
+// TestConcurrentFleet: all takes of one instant together get exactly the quota, less the units
+// that nodes still hold at the end, whatever happens at once.
 func TestConcurrentFleet(t *testing.T) {
 	f := newFleet(t, 4, "500/s sliding-log", sluice.LeaseTerms{TTL: 30 * time.Millisecond, Units: 10})
 	var allowed atomic.Int64
@@ -309,7 +309,7 @@ func TestWaitersLeave(t *testing.T) {
 	wg.Wait()
 }
 
-// TestKeysWithoutRoom: more keys than are kept track of are decided all the same.
+// TestKeysWithoutRoom: keys beyond the room of the table are still decided.
 func TestKeysWithoutRoom(t *testing.T) {
 	f := newFleet(t, 1, "3/s sliding-log", sluice.LeaseTerms{})
 	node := newNearStore(f.store, Options{Lease: always(sluice.LeaseTerms{TTL: time.Millisecond, Units: 2}), MaxKeys: -1, Now: f.clock.Now})

@@ -16,16 +16,15 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// leasing leases the plans named, and no other.
+// leasing leases the given plans, and no other.
 func leasing(terms sluice.LeaseTerms, plans ...*sluice.Plan) func(*sluice.Plan) (sluice.LeaseTerms, bool) {
 	return func(p *sluice.Plan) (sluice.LeaseTerms, bool) {
 		return terms, slices.Contains(plans, p)
 	}
 }
 
-// TestLeasedAndNot: of two plans of one scope and key, one of which is leased,
-// each denial from memory is one that the store would make at that instant, and
-// more than both allow is never in use.
+// TestLeasedAndNot: of two plans of one scope and key one is leased. The store would make each
+// denial from memory at that instant too, and no more than both allow is ever in use.
 func TestLeasedAndNot(t *testing.T) {
 	for _, texts := range [][2]string{
 		{"x: 20/s sliding-log", "x: 20/s sliding-log"},
@@ -85,9 +84,9 @@ func TestLeasedAndNot(t *testing.T) {
 	}
 }
 
-// TestPlansThatShareALimit: a soft limit and a grace limit beside one hard limit
-// are two plans of a scope. A client that presses both is denied from memory, as
-// neither changes a limit of the other.
+// TestPlansThatShareALimit: a soft limit and a grace limit beside one hard limit are two plans
+// of a scope. A client that uses both is denied from memory, as neither plan changes a limit
+// of the other.
 func TestPlansThatShareALimit(t *testing.T) {
 	soft, grace := testkit.Plan(t, "api", "hard: 100/h", "soft: 10/h"), testkit.Plan(t, "api", "hard: 100/h", "grace: 5/h")
 	changed := testkit.Plan(t, "api", "hard: 50/h", "soft: 10/h")
@@ -125,8 +124,8 @@ func TestPlansThatShareALimit(t *testing.T) {
 	}
 }
 
-// TestSlotWithUnits: what is known to be denied answers a take with a slot too.
-// Else the store is asked for both as they are, under the stricter limits.
+// TestSlotWithUnits: a remembered denial answers a take with a slot too. Otherwise the store
+// is asked for both unchanged, under the stricter limits.
 func TestSlotWithUnits(t *testing.T) {
 	for _, leased := range []bool{false, true} {
 		t.Run(fmt.Sprint("leased ", leased), func(t *testing.T) {
@@ -183,8 +182,7 @@ func TestSlotWithUnits(t *testing.T) {
 	}
 }
 
-// TestSlotTeaches: units that were denied to a take with a slot are denied from
-// memory.
+// TestSlotTeaches: units that were denied to a take with a slot are then denied from memory.
 func TestSlotTeaches(t *testing.T) {
 	plan := testkit.Plan(t, "api", "2/s sliding-log")
 	w := newCached(Options{})
@@ -200,15 +198,15 @@ func TestSlotTeaches(t *testing.T) {
 	}
 }
 
-// TestPlain: a question past near is asked under the stricter limits, and the
-// caller's charges stay as they are.
+// TestPlain: a call that bypasses near uses the stricter limits, and does not change the
+// caller's charges.
 func TestPlain(t *testing.T) {
 	leased, other := testkit.Plan(t, "api", "10/s sliding-log"), testkit.Plan(t, "other", "10/s")
 	n := newNear(Options{Lease: leasing(sluice.LeaseTerms{TTL: 20 * time.Millisecond}, leased)}, nil)
 	more := []sluice.Charge{{Plan: leased, Key: "m"}}
 	req := testkit.Request(other, "k", 1)
 	req.More = more
-	for range 2 { // the second time nothing is left to do
+	for range 2 { // the second call has nothing left to do
 		if err := n.useLeasedPlans(&req); err != nil {
 			t.Fatal(err)
 		}
@@ -226,8 +224,8 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestCannotBeLeased: a plan that was to be leased and cannot be is an error of
-// the request, wherever in it the plan is.
+// TestCannotBeLeased: a plan that should be leased but cannot be is an error of the request,
+// at any place in it.
 func TestCannotBeLeased(t *testing.T) {
 	bad, good := testkit.Plan(t, "api", "10/s leaky-bucket burst 9"), testkit.Plan(t, "good", "10/s sliding-log")
 	w := newCached(Options{Lease: always(sluice.LeaseTerms{})})

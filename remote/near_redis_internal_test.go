@@ -18,8 +18,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// TestOnRedis: nodes with a connection each lease one key of a real server,
-// which knows nothing of leases: never over, and with few calls.
+// TestOnRedis: nodes with a connection each lease one key of a real server, which knows
+// nothing about leases. They never exceed the limit, and make few calls.
 func TestOnRedis(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	for _, text := range []string{"1000/h sliding-log", "1000/24h burst 1000", "1000/24h fixed-window anchor first", "1000/h sliding-histogram precision 600"} {

@@ -13,10 +13,10 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestUsesWithinBound: whatever is granted under the stricter limit, and
-// however late it is used within what usable says, the uses stay within the
-// bound of the limit itself. Here nothing is in between: grants come as greedily
-// as they can, around the edges, and most are used at the last moment.
+// TestUsesWithinBound: whatever is granted under the stricter limit, and however late it is
+// used before the end that usable returns, the uses stay within the bound of the limit itself.
+// No near is involved: grants come as greedily as possible, around the edges, and most are
+// used at the last moment.
 func TestUsesWithinBound(t *testing.T) {
 	for _, c := range leasable {
 		t.Run(c.name, func(t *testing.T) {
@@ -40,8 +40,8 @@ func TestUsesWithinBound(t *testing.T) {
 	}
 }
 
-// gap returns how long to wait for the next grant: often to just before or
-// behind an edge or the end of a TTL.
+// gap returns the time until the next grant: often it ends just before or after an edge or the
+// end of a TTL.
 func (w *world) gap(l sluice.Limit) int64 {
 	window := l.Window.Microseconds()
 	near := w.rng.Int64N(7) - 3
@@ -91,8 +91,8 @@ func (w *world) greedy(l sluice.Limit) {
 
 const millis = int64(time.Millisecond)
 
-// granted is a hold with 5 units, granted at once or for later: sent when the
-// node's clocks showed 100 ms, heard at 110 ms.
+// granted returns a lease of 5 units, granted at once or for later: the request was sent at
+// 100 ms of the node's clocks, the answer arrived at 110 ms.
 func granted(t *testing.T, delay time.Duration) *lease {
 	t.Helper()
 	plan := testkit.Plan(t, "hold", "100/s sliding-log")
@@ -113,9 +113,9 @@ func granted(t *testing.T, delay time.Duration) *lease {
 
 func both(ns int64) moment { return moment{mono: ns, wall: ns} }
 
-// TestWhenUnitsMayBeSpent: until a TTL has passed since before the request was
-// sent, even on a clock that is slow by a part in Drift, or that stood still;
-// and not before their turn, even on a clock that is fast or was set forward.
+// TestWhenUnitsMayBeSpent: units may be spent until a TTL after the request was sent, even by
+// a clock that is slow by a part in Drift, or that stood still; and not before their turn,
+// even by a clock that is fast or was set forward.
 func TestWhenUnitsMayBeSpent(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -174,8 +174,8 @@ func TestReservedRetryAfter(t *testing.T) {
 	}
 }
 
-// TestDeniedUntil: what is denied is known until the µs before it fits; of a leased
-// plan on a clock that is slow by a part in Drift, too.
+// TestDeniedUntil: a denial is remembered until the µs before the cost fits; for a leased plan
+// also by a clock that is slow by a part in Drift.
 func TestDeniedUntil(t *testing.T) {
 	plan := testkit.Plan(t, "hold", "100/s sliding-log")
 	d := sluice.Decision{RetryAfter: 500 * time.Millisecond}
@@ -186,8 +186,8 @@ func TestDeniedUntil(t *testing.T) {
 	}
 }
 
-// TestUsableUntilEdge: a lease ends before the next edge of any of its limits,
-// counted from when its units count, which for reserved ones is later.
+// TestUsableUntilEdge: a lease ends before the next edge of any of its limits after the
+// instant at which its units count, which is later for reserved units.
 func TestUsableUntilEdge(t *testing.T) {
 	plan := testkit.Compile(t, "edge", sluice.MustParseLimit("100/s sliding-log"), sluice.MustParseLimit("100/min fixed-window"))
 	pi := leasedInfo(t, plan, sluice.LeaseTerms{TTL: 50 * time.Millisecond})

@@ -14,10 +14,10 @@ import (
 // perBatch is how many refunds are sent at once.
 const perBatch = 256
 
-// giveBack refunds all units in hand, for a process that is about to end and takes no
-// more; a take after it leases anew. It sends batches of bounded size until all are
-// sent, ctx ends or the store fails, and returns the errors joined. Units that could not
-// be sent stay counted until the key's state has run off.
+// giveBack refunds all units in hand, for a process that is about to end and takes no more. A
+// later take leases anew. It sends batches of bounded size until all are
+// sent, ctx ends or the store fails, and returns the errors joined. Units that could not be
+// sent stay counted until they expire.
 func (n *near) giveBack(ctx context.Context) error {
 	var faults []error
 	for i := range n.shards {

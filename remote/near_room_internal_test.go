@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestFloodSparesUnitsInHand: a flood of denied keys takes no more room than was
-// allowed, and no unit in hand.
+// TestFloodSparesUnitsInHand: a flood of denied keys takes no more room than allowed, and
+// removes no leased unit.
 func TestFloodSparesUnitsInHand(t *testing.T) {
 	const room = 64
 	leased, flood := testkit.Plan(t, "leased", "1000/h sliding-log"), testkit.Plan(t, "flood", "1/h")
@@ -56,15 +56,15 @@ func TestFloodSparesUnitsInHand(t *testing.T) {
 	}
 }
 
-// TestFloodOfLeasedKeys: keys in demand are not forgotten for others, and units
-// that could not be given back in time are counted.
+// TestFloodOfLeasedKeys: keys in use are not forgotten for others, and units that could not be
+// given back in time are counted.
 func TestFloodOfLeasedKeys(t *testing.T) {
 	leased := testkit.Plan(t, "leased", "1000/h sliding-log")
 	w := newCached(Options{MaxKeys: 32, Lease: always(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 10})})
 	w.store.Store = memstore.New(memstore.Options{Now: w.clock.Now})
 	for round := range 4 {
 		for i := range 200 {
-			for range 2 { // one more is leased with the second
+			for range 2 { // the second time leases one more
 				testkit.Take(t, w.cache, testkit.Request(leased, fmt.Sprint(round, " ", i), 1))
 			}
 		}
@@ -98,8 +98,8 @@ func TestFloodOfLeasedKeys(t *testing.T) {
 	}
 }
 
-// TestLeaseOnItsWay: a key of which units are on their way keeps its place, so
-// that none of them is lost uncounted.
+// TestLeaseOnItsWay: a key with units on their way keeps its place, so that every lost unit is
+// counted.
 func TestLeaseOnItsWay(t *testing.T) {
 	leased, flood := testkit.Plan(t, "leased", "1000/h sliding-log"), testkit.Plan(t, "flood", "1/h")
 	w := newCached(Options{MaxKeys: -1, Lease: leasing(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 10}, leased)})
@@ -126,8 +126,8 @@ func TestLeaseOnItsWay(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft: entries that remember nothing go when the last call is back,
-// and few are kept for later.
+// TestNothingIsLeft: entries that remember nothing are removed when their last call is back,
+// and few are kept for reuse.
 func TestNothingIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plan := testkit.Plan(t, "api", "10/s")
@@ -166,7 +166,7 @@ func TestNothingIsLeft(t *testing.T) {
 	})
 }
 
-// TestReload: units in hand under limits that are no longer in use do not pile up.
+// TestReload: leased units of limits that are no longer in use do not pile up.
 func TestReload(t *testing.T) {
 	w := newCached(Options{Lease: always(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 10})})
 	for quota := range 50 {

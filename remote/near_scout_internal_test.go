@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// gated is a store whose answers wait for a gate, and which may lose the first.
+// gated is a store whose answers wait for a gate. It may lose the first answer.
 type gated struct {
 	sluice.Store
 	asked atomic.Int64
@@ -39,8 +39,8 @@ type answer struct {
 	err error
 }
 
-// pressed returns a cache whose denial of a key of five units a second has just
-// ended, after a rest, in front of a store whose answers now wait.
+// pressed returns a cache with a denial that ended during a rest, of a key with five units a
+// second. The store behind it holds its answers back.
 func pressed(t *testing.T, rest time.Duration, first error) (*nearStore, *gated, *sluice.Plan) {
 	t.Helper()
 	p := testkit.Plan(t, "api", "5/s")
@@ -73,8 +73,8 @@ func send(ctx context.Context, cache *nearStore, p *sluice.Plan, n int) <-chan a
 	return answers
 }
 
-// TestOneAsks: when a unit has come back one take asks for it, and the others
-// are reported by its answer.
+// TestOneAsks: when a unit has come back one take asks for it, and its answer decides the
+// others.
 func TestOneAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache, g, p := pressed(t, 200*time.Millisecond, nil)
@@ -103,8 +103,8 @@ func TestOneAsks(t *testing.T) {
 	})
 }
 
-// TestWaiterWithoutAnswerAsks: where the answer leaves it open, those who have waited
-// ask, each once.
+// TestWaiterWithoutAnswerAsks: where that answer does not decide them, the takes that have
+// waited ask, each once.
 func TestWaiterWithoutAnswerAsks(t *testing.T) {
 	lost := errors.New("connection lost")
 	for _, c := range []struct {
@@ -147,8 +147,8 @@ func TestWaiterWithoutAnswerAsks(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsMayLeave: a take that waits for another's answer ends with its
-// context, and the other does not notice.
+// TestWhoWaitsMayLeave: a take that waits for another's answer ends with its context, without
+// effect on the other.
 func TestWhoWaitsMayLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

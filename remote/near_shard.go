@@ -12,8 +12,8 @@ import (
 type shard struct {
 	mu      sync.Mutex
 	entries map[uint64]*entry
-	most    int      // the most entries that may remember something
-	kept    int      // entries that do
+	most    int      // maximum number of entries that remember something
+	kept    int      // number of such entries
 	idle    []*entry // for later
 	denials denialStats
 	leases  LeaseStats
@@ -70,7 +70,7 @@ func (sh *shard) lease(e *entry, pi *planInfo, at moment) *lease {
 		return l
 	}
 	for l := e.leases; l != nil && e.calls == 0; l = l.next {
-		if l.idle(at) { // under limits that are out of use
+		if l.idle(at) { // of a plan that is no longer used
 			l.dropUnits()
 			*l = lease{next: l.next, info: pi, lost: l.lost}
 			return l
@@ -92,7 +92,7 @@ func (sh *shard) remember(e *entry, pi *planInfo, learnt *denial, at moment) {
 const tries = 8
 
 // makeRoom reports whether e may remember something. If the shard is full, it evicts
-// another entry: one that has ended, else that whose denial ends soonest, else one with
+// another entry: one that has ended, else the one whose denial ends soonest, else one with
 // refunds to send. Entries with units in hand, and keys in demand, stay.
 func (sh *shard) makeRoom(e *entry, at moment) bool {
 	if e.remembers || sh.kept < sh.most {

@@ -16,14 +16,14 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// world is a store and the nodes that lease from it, on one thread, in time
-// that passes from event to event. The same seed gives the same run.
+// world simulates a store and the nodes that lease from it on one thread; its time moves from
+// event to event. The same seed gives the same run.
 type world struct {
 	t      *testing.T
 	rng    *rand.Rand
 	faults faults
 	info   *planInfo
-	item   algo.Item // what the store keeps of the one key
+	item   algo.Item // the store's state of the only key
 	now    int64     // µs on the store's clock
 	events events
 	nodes  []*node
@@ -31,17 +31,17 @@ type world struct {
 	uses                                    []use
 	calls, decisions, allowed, denied, fell int
 	units                                   int64 // used
-	most                                    int64 // units that the nodes had in hand at once
+	most                                    int64 // units that the nodes have held at once, at most
 }
 
-// faults is what goes wrong, each as one case in so many; zero is never.
+// faults are how often things fail: each is one case in that many, and zero means never.
 type faults struct {
 	delay                                int64 // µs, the most that a message takes
 	loss, repeat, crash, clockSet, stall int
 	drift                                bool // clocks differ in rate as much as Drift allows
 }
 
-// use is units that were used at an instant.
+// use is a number of units that were used at an instant.
 type use struct{ at, units int64 }
 
 type event struct {
@@ -72,9 +72,9 @@ func (e *events) Pop() any {
 type node struct {
 	w       *world
 	near    *near
-	life    int // how often it was started
+	life    int // how often the node was started
 	pace    int64
-	wall    int64 // ns by which its wall clock was set
+	wall    int64 // ns by which its wall clock was moved
 	boot    int64
 	waiting []waiter
 }
@@ -88,7 +88,7 @@ type waiter struct {
 
 const worldStart = 1_790_000_000_123_457
 
-// leasedFacts are those of a plan that is leased.
+// leasedInfo returns the planInfo of a leased plan.
 func leasedInfo(t *testing.T, plan *sluice.Plan, given sluice.LeaseTerms) *planInfo {
 	t.Helper()
 	pi, err := newNear(Options{Lease: always(given)}, nil).infoOf(plan)
@@ -115,7 +115,7 @@ func newWorld(t *testing.T, seed uint64, nodes int, l sluice.Limit, given sluice
 	return w
 }
 
-// start makes n one that knows nothing.
+// start makes n a node that knows nothing.
 func (n *node) start() {
 	*n = node{w: n.w, near: newNear(Options{MaxKeys: -1}, nil), life: n.life + 1, pace: n.pace, boot: n.w.now}
 	n.near.clock = n.clock
@@ -128,7 +128,7 @@ func (w *world) after(micros int64, do func()) {
 	heap.Push(&w.events, event{at: w.now + micros, order: w.events.order, do: do})
 }
 
-// run lets arrivals come until the end and everything else after.
+// run processes arrivals until the end, and then everything else.
 func (w *world) run() {
 	for w.events.Len() > 0 {
 		e := heap.Pop(&w.events).(event)
@@ -155,7 +155,7 @@ func (n *node) clock() moment {
 	return moment{mono: passed, wall: passed + n.wall}
 }
 
-// arrive is a request that wants cost units.
+// arrive handles a request for cost units.
 func (n *node) arrive(cost int64) {
 	w := n.w
 	if w.once(w.faults.crash) {
@@ -195,7 +195,7 @@ func (w *world) decided(at, cost int64, allowed bool) {
 	w.uses = append(w.uses, use{at, cost})
 }
 
-// trip is the way of one question to the store and back.
+// trip is the way of one call to the store and back.
 type trip struct {
 	n       *node
 	f       *nearCall
@@ -205,7 +205,7 @@ type trip struct {
 	back    bool // answered, or no longer waited for
 }
 
-// patience is how long a caller waits for an answer, in µs.
+// patience is the time that a caller waits for an answer, in µs.
 const patience = 200_000
 
 func (n *node) send(c *nearCall) {
@@ -234,7 +234,7 @@ func (w *world) delay() int64 {
 	return w.rng.Int64N(w.faults.delay + 1)
 }
 
-// arrive is the question at the store.
+// arrive handles the call at the store.
 func (t *trip) arrive() {
 	w := t.n.w
 	for _, req := range t.refunds {
@@ -278,19 +278,19 @@ func (t *trip) answer(d sluice.Decision, outcomes []sluice.Outcome) {
 		n.send(t.f)
 		return
 	}
-	// What the store decides counts when it does, as without leases.
+	// The store's decision counts at its instant, as without leases.
 	n.w.decided(int64(d.At), t.f.req.Cost, r.Decision.Allowed)
 	n.goOn()
 }
 
-// gone is the context of a caller whose patience has ended.
+// gone is the context of a caller that waits no longer.
 var gone = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// fail is the end of the caller's patience.
+// fail handles a caller that waits no longer.
 func (t *trip) fail() {
 	if t.back || t.life != t.n.life {
 		return
@@ -301,7 +301,7 @@ func (t *trip) fail() {
 	t.n.goOn()
 }
 
-// goOn lets those go on whom nothing holds up any more.
+// goOn resumes the takes that need not wait any longer.
 func (n *node) goOn() {
 	waiting := n.waiting
 	n.waiting = nil
@@ -315,8 +315,7 @@ func (n *node) goOn() {
 	}
 }
 
-// over returns by how many units uses exceed, in any span (t, t+d], what l
-// allows in one.
+// over returns the units by which uses in any span (t, t+d] exceed the number that l allows.
 func (w *world) over(l sluice.Limit, d time.Duration) int64 {
 	bound := algo.Bound(l, d)
 	sorted := append([]use(nil), w.uses...)

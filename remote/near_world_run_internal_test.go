@@ -27,14 +27,14 @@ func sortUses(uses []use) {
 	})
 }
 
-// press lets requests come at random nodes for some µs: factor times what the
-// limit grants on average, in waves and with costs up to most.
+// press sends requests to random nodes for some µs: factor times the limit's rate on average,
+// with costs up to most and, if asked, in waves.
 func (w *world) press(l sluice.Limit, micros int64, factor float64, most int64, waves bool) {
 	gap := float64(l.Window.Microseconds()) / (float64(l.Quota) * factor) * float64(1+most) / 2
 	for at := int64(0); ; {
 		g := gap
 		if waves {
-			// Now far more than is granted, now almost nothing.
+			// At times far more than the rate, at times almost nothing.
 			switch w.rng.IntN(40) {
 			case 0:
 				at += w.rng.Int64N(l.Window.Microseconds() * 3 / 2)
@@ -54,9 +54,9 @@ func (w *world) press(l sluice.Limit, micros int64, factor float64, most int64, 
 	}
 }
 
-// shortLeases is traffic that a wrongly shortened lease would let through: requests come until
-// nodes have units in hand, use those up at the end of the TTL, and come in
-// masses when what was granted is forgotten.
+// shortLeases is traffic that exceeds the limit if leases are shortened wrongly: requests come
+// until nodes hold units, use these up at the end of the TTL, and come in masses when the
+// store forgets the grants.
 func (w *world) shortLeases(l sluice.Limit, micros int64) {
 	ttl, full := w.info.ttl, l.Full()
 	spread := func(from, over, n int64) {
@@ -106,9 +106,9 @@ var spans = []time.Duration{
 	time.Second - time.Microsecond, time.Second, time.Second + time.Microsecond, 1100 * time.Millisecond, 2 * time.Second, 5 * time.Second,
 }
 
-// TestInvariant20 is invariant 20: whatever is lost, late, repeated or dead,
-// what is used in any span stays within the limit's bound. SLUICE_WORLDS is how
-// many runs there are of each limit.
+// TestInvariant20 checks invariant 20: whatever is lost, late, repeated or dead, the units
+// used in any span stay within the limit's bound. SLUICE_WORLDS sets the number of runs of
+// each limit.
 func TestInvariant20(t *testing.T) {
 	seeds := uint64(testkit.Steps(6, 30))
 	if text := os.Getenv("SLUICE_WORLDS"); text != "" {
@@ -149,8 +149,8 @@ func TestInvariant20(t *testing.T) {
 	}
 }
 
-// TestWorldFindsFaults: the simulation finds leases that count from when they
-// were granted, under the limit as it is.
+// TestWorldFindsFaults: the simulation detects leases that count from their grant, and leases
+// under the limit itself.
 func TestWorldFindsFaults(t *testing.T) {
 	for _, c := range []struct{ name, limit string }{
 		{"sliding-log", "50/s sliding-log"},
@@ -177,8 +177,8 @@ func TestWorldFindsFaults(t *testing.T) {
 	}
 }
 
-// TestHeldWithinBound: the nodes never have more in hand than algo says, and
-// units that nobody uses are there for others again when it says.
+// TestHeldWithinBound: the nodes never hold more units than algo says, and unused units are
+// available to others again when it says.
 func TestHeldWithinBound(t *testing.T) {
 	for _, c := range leasable {
 		t.Run(c.name, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestHeldWithinBound(t *testing.T) {
 	}
 }
 
-// efficiency is 8 nodes and a hot key at twice its limit.
+// efficiency runs 8 nodes and a hot key at twice its limit.
 func efficiency(t *testing.T, l sluice.Limit, given sluice.LeaseTerms) (calls, kept float64) {
 	t.Helper()
 	w := newWorld(t, 1, 8, l, given, faults{delay: 500})
@@ -234,8 +234,8 @@ func efficiency(t *testing.T, l sluice.Limit, given sluice.LeaseTerms) (calls, k
 	return calls, kept
 }
 
-// TestEfficiency: 8 nodes, a hot key at twice its limit, default terms but for
-// a burst so small that its default TTL would serve single nodes' rates badly.
+// TestEfficiency: 8 nodes use a hot key at twice its limit with default terms, except for a
+// burst so small that its default TTL suits the rates of single nodes badly.
 func TestEfficiency(t *testing.T) {
 	for _, c := range []struct {
 		limit string

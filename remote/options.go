@@ -11,8 +11,8 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 )
 
-// Options are the settings of a [Store]. The zero value lets requests through that the store
-// does not decide, and leases nothing.
+// Options are the settings of a [Store]. The zero value allows requests that the store does
+// not decide, and leases nothing.
 type Options struct {
 	// Local decides in this process under [sluice.FailLocal], and keeps slots granted by a
 	// policy; it must be a [sluice.SlotStore], such as
@@ -50,16 +50,16 @@ type Options struct {
 	Failures int
 	// Probe is the longest time between two probes of an unavailable store; each wait is
 	// drawn from its upper half, so that the nodes of a fleet do not probe together. All
-	// requests are back at most Probe, Timeout and about 0.2 s after the store. Zero means
-	// 0.5 s.
+	// requests go to the store again at most Probe plus Timeout plus about 0.2 s after its
+	// return. Zero means 0.5 s.
 	Probe time.Duration
 
 	// Nodes returns the last known number of live nodes, for [sluice.FailLocal]: each gets
 	// its [sluice.Limit.Share]. Nil means 1, which gives every node the whole limit. It is
 	// called often and must not block.
 	Nodes func() int
-	// MaxOwed is the largest number of keys that owe units to the store, of settles of holds
-	// that are to be sent, and of slots that are to be released. Zero means 65,536.
+	// MaxOwed is the largest number of keys that owe units to the store, also of settles of
+	// holds to be sent, and of slots to be released. Zero means 65,536.
 	MaxOwed int
 
 	// Lease returns whether a plan is leased, and its terms: see [sluice.LeaseTerms]. It is

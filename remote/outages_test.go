@@ -32,7 +32,7 @@ func TestManyOutages(t *testing.T) {
 				ask(t, s, sluice.SlotRelease, fmt.Sprint(i))
 			}
 			mend(t, f, s)
-			if n != 14 && n != outages*3/10 && n != outages { // two of each fault; what tables and the runtime keep; the end
+			if n != 14 && n != outages*3/10 && n != outages { // two of each fault; when tables and the runtime have grown; the end
 				continue
 			}
 			time.Sleep(2 * slowness)
@@ -52,7 +52,7 @@ func TestManyOutages(t *testing.T) {
 // footprint returns the number of goroutines and the bytes in use.
 func footprint() (goroutines int, bytes uint64) {
 	var m runtime.MemStats
-	for range 3 { // what pools keep goes by the second
+	for range 3 { // pools are empty by the second
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&m)

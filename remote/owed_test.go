@@ -19,8 +19,8 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// TestRefundOfWhatIsNotOwed: units that a node admitted although they may have been sent are
-// not owed, so a refund of them does not reduce the debt of others.
+// TestRefundOfWhatIsNotOwed: a node admits units that may have been sent. They are not owed,
+// so a refund of them does not reduce the debt of other units.
 func TestRefundOfWhatIsNotOwed(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal, Failures: 2})
@@ -54,8 +54,8 @@ func TestRefundOfWhatIsNotOwed(t *testing.T) {
 	})
 }
 
-// TestOwedKeepsItsKeyAlone: the debt of a key does not keep the text in memory, such as a URI,
-// of which the key is a part.
+// TestOwedKeepsItsKeyAlone: the debt of a key that is a part of a longer text, such as a URI,
+// does not keep that text in memory.
 func TestOwedKeepsItsKeyAlone(t *testing.T) {
 	const keys, long = 200, 100_000
 	f := newFaulty()
@@ -83,7 +83,7 @@ func TestOwedKeepsItsKeyAlone(t *testing.T) {
 	}
 }
 
-// heldLease delays the answers to leases that it has decided in time.
+// heldLease is a store that decides leases in time but delays the answers.
 type heldLease struct {
 	*memstore.Store
 	mu   sync.Mutex
@@ -107,8 +107,8 @@ func (s *heldLease) Take(ctx context.Context, req sluice.Request) (sluice.Decisi
 	return d, err
 }
 
-// TestLeaseOverAReset: units leased before a reset whose answer comes after it are not spent:
-// the store has forgotten them.
+// TestLeaseOverAReset: units leased before a reset are not spent if their answer comes after
+// it: the store has forgotten them.
 func TestLeaseOverAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &heldLease{Store: memstore.New(memstore.Options{})}
@@ -117,14 +117,14 @@ func TestLeaseOverAReset(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer s.Close() //nolint:errcheck // what it returns on is no part of this
+		defer s.Close() //nolint:errcheck // its error is not a part of this test
 		p := testkit.Plan(t, "api", "1000/h sliding-log")
 		one, reset := testkit.Request(p, "k", 1), testkit.Request(p, "k", 0)
 		reset.Op = sluice.OpReset
 		for range 500 {
 			testkit.Take(t, s, one)
 		}
-		time.Sleep(11 * time.Second) // what is in hand ends
+		time.Sleep(11 * time.Second) // the leases end
 		for range 120 {
 			testkit.Take(t, s, one)
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// panicking panics in every counted call, and answers otherwise.
+// panicking is a store that panics in every counted call, and answers the others.
 type panicking struct {
 	*memstore.Store
 	panics atomic.Bool
@@ -52,8 +52,8 @@ func recovered(f func()) {
 	f()
 }
 
-// TestPanicOfTheStoreIsAFailure: calls that panic are no longer in flight, and
-// count against the store.
+// TestPanicOfTheStoreIsAFailure: calls that panic are no longer in flight, and count as
+// failures of the store.
 func TestPanicOfTheStoreIsAFailure(t *testing.T) {
 	take := sluice.Request{Charge: sluice.Charge{Plan: testkit.Plan(t, "scope", "10/s"), Cost: 1}}
 	for name, call := range map[string]func(*remote.Store){
@@ -74,7 +74,7 @@ func TestPanicOfTheStoreIsAFailure(t *testing.T) {
 				for range bounds.DefaultFailures {
 					recovered(func() { call(s) })
 				}
-				p.panics.Store(false) // before the store is tried
+				p.panics.Store(false) // before the first probe
 				if st := s.Stats(); st.InFlight != 0 || st.Healthy {
 					t.Errorf("%d calls in flight, healthy %v; want none and false", st.InFlight, st.Healthy)
 				}
@@ -91,8 +91,8 @@ func TestPanicOfTheStoreIsAFailure(t *testing.T) {
 	}
 }
 
-// TestPanicOfAPolicyLeavesNothingInFlight: the store learns that a request whose policy
-// panicked did not take place.
+// TestPanicOfAPolicyLeavesNothingInFlight: if the policy panics, the store learns that the
+// request did not take place.
 func TestPanicOfAPolicyLeavesNothingInFlight(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{

@@ -65,8 +65,8 @@ func TestPolicyOf(t *testing.T) {
 	})
 }
 
-// TestLocalBlocks: while the store is unavailable each node blocks keys by the denials that it
-// has made itself.
+// TestLocalBlocks: while the store is unavailable each node blocks keys because of its own
+// denials.
 func TestLocalBlocks(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		f.set(erring)
@@ -107,7 +107,7 @@ func TestNodesChange(t *testing.T) {
 	})
 }
 
-// TestMemstoreBehind: a store that never fails stays healthy.
+// TestMemstoreBehind: a remote store in front of a memstore, which never fails, stays healthy.
 func TestMemstoreBehind(t *testing.T) {
 	s := wrap(t, memstore.New(memstore.Options{}), remote.Options{Timeout: time.Hour})
 	p := testkit.Plan(t, "api", "5/h")

@@ -101,7 +101,7 @@ func (s *Store) step(ctx context.Context) bool {
 			s.breaker.try()
 		}
 	case halfOpen:
-		// Without requests the store is still probed.
+		// The store is probed even without requests.
 		s.ping(ctx, false) // askOne has reported to the breaker
 		return k.wait(pace, nil)
 	case closed:
@@ -123,8 +123,8 @@ func keep(err error) {
 	}
 }
 
-// ping reports whether the store answers. It takes a unit of a key of its own, as a store
-// that decides that can write.
+// ping reports whether the store answers. It takes a unit of a key of its own: a store that
+// decides a take can also write.
 func (s *Store) ping(ctx context.Context, past bool) bool {
 	bounded := s.bound(ctx)
 	defer end(bounded)
@@ -133,9 +133,9 @@ func (s *Store) ping(ctx context.Context, past bool) bool {
 	return storeError(err) == nil
 }
 
-// settle charges owed units, settles holds and releases slots, for at most that long. It reports
-// whether the store has answered all calls. A settle without an answer, which is sent again, does
-// not keep requests from a store that answers otherwise.
+// settle charges owed units, settles holds and releases slots, for most at the longest. It
+// reports whether the store has answered all calls. A settle without an answer, which is sent
+// again, does not keep requests from a store that answers otherwise.
 func (s *Store) settle(ctx context.Context, most time.Duration, past bool) bool {
 	for began := time.Now(); time.Since(began) < most && !s.recovery.ended(); {
 		if !past && s.settles.len() > 0 && !s.ping(ctx, false) {

@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// heard is a store that records when it was first called after it was mended.
+// heard is a store that records the first call after its repair.
 type heard struct {
 	*faulty
 	mended, asked time.Time
@@ -53,7 +53,7 @@ func TestInvariant22Recovery(t *testing.T) {
 	for _, fault := range []fault{erring, hung, lost, late, deaf} {
 		for _, c := range []struct {
 			name string
-			gap  time.Duration // between requests; 0: there are none
+			gap  time.Duration // between requests; 0: no requests
 			owed int           // keys that owe units on the return
 		}{{"no requests", 0, 0}, {"requests", 3 * time.Millisecond, 0}, {"owed units", 0, 300}} {
 			t.Run(string(fault)+", "+c.name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func recovery(t *testing.T, fault fault, phase, gap time.Duration, owed int) (as
 	if gap > 0 {
 		go func() {
 			for ctx.Err() == nil {
-				testkit.Take(t, s, testkit.Request(p, "k", 1)) //nolint:contextcheck // what has begun is not cut off
+				testkit.Take(t, s, testkit.Request(p, "k", 1)) //nolint:contextcheck // requests that have begun are not cut off
 				time.Sleep(gap)
 			}
 		}()

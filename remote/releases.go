@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// releases are slots that the store may hold and should not. A release may be repeated, so one
-// whose answer was lost is sent again.
+// releases holds the slots that the store may hold and should not. A release may be repeated,
+// so one whose answer was lost is sent again.
 type releases struct {
 	most int
 
@@ -30,7 +30,7 @@ func ownerOf(r *sluice.SlotRequest) slotOwner {
 type unreleased struct {
 	req   sluice.SlotRequest
 	until time.Time // the store has dropped it by then
-	done  bool      // the owner is done
+	done  bool      // the owner has ended or released
 	// awaited says that the acquire may still be on its way: a release could overtake it.
 	awaited bool
 }
@@ -38,8 +38,8 @@ type unreleased struct {
 // due reports whether the release is to be sent.
 func (e *unreleased) due() bool { return e.done && !e.awaited }
 
-// put records that the store may hold a slot: for an owner that is done, or for one whose slot
-// a policy granted. Without room the slot is left to expire, which errs to denying.
+// put records that the store may hold a slot, of an owner that has released it or of one whose
+// slot a policy granted. Without room the slot is left to expire, which errs to denying.
 func (l *releases) put(r *sluice.SlotRequest, done, awaited bool) *unreleased {
 	e := &unreleased{req: *r, until: time.Now().Add(r.Limit.TTL), done: done, awaited: awaited}
 	e.req.Op, e.req.Cost, e.req.Key = sluice.SlotRelease, 1, strings.Clone(r.Key) // see debts.add

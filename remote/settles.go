@@ -18,8 +18,8 @@ const (
 	attempts      = 8  // to send a settle to a store that answers
 )
 
-// settles are settles of holds to be sent to the store. The store carries out one that is repeated
-// once, so one whose outcome is not known is sent again.
+// settles holds the settles of holds to be sent to the store. The store carries out a repeated
+// settle once, so one of unknown outcome is sent again.
 type settles struct {
 	most int
 
@@ -37,7 +37,7 @@ func holdIn(req *sluice.Request) settled {
 type unsettled struct {
 	req      sluice.Request
 	until    time.Time // its units no longer count anywhere by then
-	attempts int       // that were answered with an error
+	attempts int       // number of answers with an error
 }
 
 // settleOf returns the settle by which the store counts the units of req, which settles a hold or
@@ -60,7 +60,8 @@ func settleOf(req *sluice.Request, now time.Time) *unsettled {
 }
 
 // put records a settle, unless one of the same hold is recorded: the first counts. sent says that
-// the store may have carried it out. It returns how many units found no room.
+// the store may have carried it out. It returns the number of units for which there was no
+// room.
 func (l *settles) put(e *unsettled, sent bool) (dropped int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,14 +119,14 @@ func units(req *sluice.Request) (n int64) {
 	return n
 }
 
-// settleLater records that the store is to be sent a settle; sent says that it may have carried it
-// out.
+// settleLater records a settle that must be sent to the store. sent says that the store may
+// have carried it out already.
 func (s *Store) settleLater(req *sluice.Request, sent bool) {
 	s.counters.dropped.Add(uint64(s.settles.put(settleOf(req, time.Now()), sent)))
 	s.wake()
 }
 
-// sendSettles sends settles; those without an answer are to be sent again. It reports whether the
+// sendSettles sends settles, and records those without an answer again. It reports whether the
 // store has answered all of them.
 func (s *Store) sendSettles(ctx context.Context, list []*unsettled, past bool) (all bool) {
 	if len(list) == 0 {

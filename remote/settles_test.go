@@ -45,8 +45,8 @@ func wantUsed(t *testing.T, f *faulty, s *remote.Store, p *sluice.Plan, want int
 	}
 }
 
-// TestRepeatedSettleIsChargedOnce: a settle whose answer is lost, and that is repeated while the
-// store cannot be sent anything, is charged once.
+// TestRepeatedSettleIsChargedOnce: a settle is charged once if its answer is lost and it is
+// repeated while nothing can be sent to the store.
 func TestRepeatedSettleIsChargedOnce(t *testing.T) {
 	everyPolicy(t, func(t *testing.T, f *faulty, s *remote.Store, p *sluice.Plan) {
 		held, _ := opened(t, s, p, 4000, "a")
@@ -67,8 +67,8 @@ func TestRepeatedSettleIsChargedOnce(t *testing.T) {
 	})
 }
 
-// TestSettleOfUnknownOutcomeIsSentAgain: a settle that has had no answer is sent when the store is back,
-// so that what was used stays charged when the hold ends.
+// TestSettleOfUnknownOutcomeIsSentAgain: a settle without an answer is sent when the store is
+// back, so that the used units stay charged when the hold ends.
 func TestSettleOfUnknownOutcomeIsSentAgain(t *testing.T) {
 	for _, how := range []fault{erring, deaf, hung, lost, late} {
 		t.Run(string(how), func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestSettleOfUnknownOutcomeIsSentAgain(t *testing.T) {
 				held, _ := opened(t, s, p, 1000, "a")
 				f.set(how)
 				for range 8 {
-					_, _ = held.Settle(t.Context(), 100) // not known, or owed
+					_, _ = held.Settle(t.Context(), 100) // outcome unknown, or owed
 				}
 				mend(t, f, s)
 				time.Sleep(2 * time.Minute)
@@ -86,7 +86,7 @@ func TestSettleOfUnknownOutcomeIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestSettleOfACallerThatLeft: a settle is sent again although its caller has waited no longer.
+// TestSettleOfACallerThatLeft: a settle is sent again although its caller has left.
 func TestSettleOfACallerThatLeft(t *testing.T) {
 	everyPolicy(t, func(t *testing.T, f *faulty, s *remote.Store, p *sluice.Plan) {
 		held, _ := opened(t, s, p, 1000, "a")
@@ -102,8 +102,8 @@ func TestSettleOfACallerThatLeft(t *testing.T) {
 	})
 }
 
-// TestLocalHoldIsOwedWhenSettled: the store is owed the units that a hold of this process has used:
-// nothing before it is settled, and nothing if it ends by itself.
+// TestLocalHoldIsOwedWhenSettled: the store is owed the units that a hold of this process has
+// used. It is owed nothing before the settle, and nothing if the hold ends by itself.
 func TestLocalHoldIsOwedWhenSettled(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
@@ -125,8 +125,8 @@ func TestLocalHoldIsOwedWhenSettled(t *testing.T) {
 	})
 }
 
-// TestTakeOfAnIDIsOwedOnce: a take under an id that is not settled later is owed once, also if it is
-// repeated in a second outage.
+// TestTakeOfAnIDIsOwedOnce: a take with an id that is never settled is owed once, also if it
+// is repeated in a second outage.
 func TestTakeOfAnIDIsOwedOnce(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
@@ -147,8 +147,8 @@ func TestTakeOfAnIDIsOwedOnce(t *testing.T) {
 	})
 }
 
-// TestSettlesAreBounded: settles that find no room, and those to which the store has no answer, are
-// dropped and do not keep requests from it.
+// TestSettlesAreBounded: settles without room, and settles that the store does not answer, are
+// dropped and do not keep requests from the store.
 func TestSettlesAreBounded(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{MaxOwed: 2})
@@ -173,7 +173,7 @@ func TestSettlesAreBounded(t *testing.T) {
 	})
 }
 
-// TestResetForgetsSettles: what a key used before its reset is not charged behind it.
+// TestResetForgetsSettles: units that a key used before its reset are not charged after it.
 func TestResetForgetsSettles(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailOpen, Probe: time.Hour})

@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// drawLimit draws a limit of any algorithm, of few units and a short window.
+// drawLimit draws a limit of any algorithm, with few units and a short window.
 func drawLimit(rnd *rand.Rand) sluice.Limit {
 	chance := func(percent int) bool { return rnd.IntN(100) < percent }
 	for {
@@ -151,8 +151,8 @@ func sum(all []admission) (units int64) {
 	return units
 }
 
-// TestOutageAdmitsNoMore: nodes whose store is unavailable together admit what one would, in
-// any window, at once and in the long run.
+// TestOutageAdmitsNoMore: nodes whose store is unavailable together admit no more than a
+// single node, in any window, at once and in the long run.
 func TestOutageAdmitsNoMore(t *testing.T) {
 	for seed := range testkit.Steps(100, 4000) {
 		rnd := rand.New(rand.NewPCG(uint64(seed), 1))
@@ -186,7 +186,7 @@ func TestOutageAdmitsNoMore(t *testing.T) {
 		if got, least := sum(all), sum(one)/4-2*few-l.Debt-burst/4; !l.CountDenied && got < max(least, 1) {
 			t.Errorf("seed %d: %v at %d nodes: %d units in all, want at least %d of the %d of one node", seed, l, n, got, least, sum(one))
 		}
-		if l.Quota < few && testkit.Fixed(l).Calendar == sluice.NoCalendar && l.Burst == 0 && l.Debt == 0 && !l.CountDenied { // as much as the quota says
+		if l.Quota < few && testkit.Fixed(l).Calendar == sluice.NoCalendar && l.Burst == 0 && l.Debt == 0 && !l.CountDenied { // the units of the quota
 			if got, want := sum(all), l.Quota*windows; got < want*4/5-few || got > want+few {
 				t.Errorf("seed %d: %v at %d nodes: %d units in all, want about %d", seed, l, n, got, want)
 			}
@@ -236,7 +236,7 @@ func TestCostAboveShare(t *testing.T) {
 }
 
 // TestSharesAreCharged: units that nodes admitted in an outage are charged to the store on its
-// return, which is then as full as one that was available.
+// return; then it is as full as a store without an outage.
 func TestSharesAreCharged(t *testing.T) {
 	for _, text := range []string{"60/min sliding-log", "60/min", "60/min fixed-window", "100/day calendar UTC", "2/min sliding-histogram"} {
 		both(t, func(t *testing.T, f *faulty) {

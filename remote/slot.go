@@ -49,7 +49,7 @@ func (s *Store) heldHere(ctx context.Context, req *sluice.SlotRequest) (d sluice
 			s.wake()
 		}
 	case sluice.SlotRenew:
-	default: // a peek is about what the store holds
+	default: // a peek counts the slots of the store
 		return d, false
 	}
 	if !s.local.used.Load() {
@@ -60,8 +60,8 @@ func (s *Store) heldHere(ctx context.Context, req *sluice.SlotRequest) (d sluice
 	return d, err == nil && d.Allowed
 }
 
-// finishSlot returns the store's answer or, without one, the policy's, and records a slot
-// that the store may have granted all the same.
+// finishSlot returns the store's answer or, without one, the policy's, and records a slot that
+// the store may have granted anyway.
 func (s *Store) finishSlot(ctx context.Context, req *sluice.SlotRequest, d sluice.SlotDecision, err error) (sluice.SlotDecision, error) {
 	if err == nil {
 		s.counters.decided.Add(1)
@@ -91,7 +91,7 @@ func (s *Store) finishSlot(ctx context.Context, req *sluice.SlotRequest, d sluic
 }
 
 // doubt records a slot that the store may hold; given says whether its owner got one. If an
-// answer of the store is awaited, the result is to be called with it.
+// answer of the store is awaited, the caller must call the result with it.
 func (s *Store) doubt(req *sluice.SlotRequest, given, sent, awaited bool) func(sluice.Late) {
 	owed := req.Op == sluice.SlotRelease
 	if !owed && (req.Op != sluice.SlotAcquire || !sent) {
@@ -113,14 +113,14 @@ func (s *Store) slotPolicy(scope string) sluice.Failure {
 	return s.opts.Policy
 }
 
-// degradeSlot decides a request other than a release, as the store has not.
+// degradeSlot decides a request other than a release by the failure policy.
 func (s *Store) degradeSlot(ctx context.Context, req *sluice.SlotRequest, sent bool, why error) (d sluice.SlotDecision, err error) {
 	p := s.slotPolicy(req.Scope)
 	if !s.local.can(p) {
 		return d, s.refuse(why, sent)
 	}
 	if req.Op == sluice.SlotRenew {
-		// The store granted it, and may still hold it: the owner goes on.
+		// The store granted it, and may still hold it: the owner keeps it.
 		d = sluice.SlotDecision{Allowed: true}
 	} else if d, err = s.local.slot(ctx, req, p); err != nil {
 		return d, s.refuse(err, true)

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// seats is two slots for each key, held for an hour.
+// seats are two slots for each key, held for an hour.
 var seats = sluice.SlotLimit{Name: "seats", Cap: 2, TTL: time.Hour}
 
 func slot(op sluice.SlotOp, owner string) sluice.SlotRequest {
@@ -39,7 +39,7 @@ func held(t *testing.T, f *faulty) int64 {
 	return ask(t, f.Store, sluice.SlotRelease, "nobody").Held
 }
 
-// settled waits until no releases are left to send.
+// settled waits until all releases are sent.
 func settled(t *testing.T, s *remote.Store) {
 	t.Helper()
 	for began := time.Now(); s.Stats().Unreleased > 0; time.Sleep(time.Millisecond) {
@@ -57,7 +57,7 @@ func TestSlotsInAnOutage(t *testing.T) {
 		name   string
 		policy sluice.Failure
 		nodes  int
-		want   int // of 5 that ask during the outage
+		want   int // granted of 5 requests during the outage
 	}{
 		{"open", sluice.FailOpen, 1, 5},
 		{"local", sluice.FailLocal, 1, 2},
@@ -120,7 +120,7 @@ func outage(t *testing.T, f *faulty, s *remote.Store, wrong fault, policy sluice
 	if n := held(t, f); n != 1 {
 		t.Errorf("the store holds %d slots, want bob's", n)
 	}
-	for _, owner := range got { // what the policy gave ends with it
+	for _, owner := range got { // slots that the policy granted end with the outage
 		if d := ask(t, s, sluice.SlotRenew, owner); !d.Allowed {
 			t.Errorf("%s: a slot of the policy is lost when the store is available again", owner)
 		}
@@ -154,7 +154,7 @@ func TestSlotsGrantedUnheard(t *testing.T) {
 					time.Sleep(time.Minute)
 					want := int64(0)
 					if policy != sluice.FailClosed {
-						want = 1 // it runs
+						want = 1 // the owner runs
 					}
 					if n := held(t, f); n != want {
 						t.Errorf("the store holds %d slots, want %d", n, want)
@@ -178,7 +178,7 @@ func TestSlotsGrantedLate(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		policy sluice.Failure
-		after  sluice.SlotOp // what the owner does after its first request was decided
+		after  sluice.SlotOp // the owner's operation after its first request is decided
 		want   int64         // slots held in the end
 	}{
 		{"let through, and done", sluice.FailOpen, sluice.SlotRelease, 0},

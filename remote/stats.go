@@ -18,7 +18,7 @@ type Stats struct {
 	// Decided is the number of requests that the store has decided, or that were answered
 	// from its earlier answers.
 	Decided uint64
-	// Opened, DecidedLocally and Refused count the other requests: let through by
+	// Opened, DecidedLocally and Refused count the other requests: allowed by
 	// [sluice.FailOpen], decided by [sluice.FailLocal], refused by [sluice.FailClosed].
 	Opened, DecidedLocally, Refused uint64
 	// Timeouts, Errors, Skipped and Overloaded count the reasons, by calls: no answer in

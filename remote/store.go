@@ -18,10 +18,10 @@ import (
 	"github.com/sluicegate/sluice/internal/stores"
 )
 
-// Store is a [sluice.Store] that answers whatever happens to the store that it wraps. It is a
+// Store is a [sluice.Store] that answers even if the store that it wraps fails. It is a
 // [sluice.SlotStore] if the wrapped store is one. It is safe for concurrent use. Its methods
-// fail with an [*UnavailableError] where the failure policy is to refuse, and otherwise with
-// the errors of the wrapped store.
+// return an [*UnavailableError] if the failure policy refuses, and otherwise the errors of the
+// wrapped store.
 type Store struct {
 	store     sluice.Store
 	slots     sluice.SlotStore // store, nil if it keeps none
@@ -55,7 +55,7 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 	}
 	slots, ok := opts.Local.(sluice.SlotStore)
 	if opts.Local != nil && !ok {
-		return nil, errors.New("remote: wrap: Local is no store with slots; make one, such as memstore.New(memstore.Options{MaxKeys: 1 << 16})")
+		return nil, errors.New("remote: wrap: Local keeps no slots; make one, such as memstore.New(memstore.Options{MaxKeys: 1 << 16})")
 	}
 	if opts.Policy > sluice.FailClosed {
 		return nil, fmt.Errorf("remote: wrap: %v is no policy; use FailOpen, FailLocal or FailClosed", opts.Policy)
@@ -162,7 +162,7 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 	return nil
 }
 
-// askAll asks about reqs. If all have an error, none is decided.
+// askAll has the store decide reqs. If all have an error, none is decided.
 func (s *Store) askAll(ctx context.Context, reqs []sluice.Request, out []sluice.Result) {
 	bounded := s.bound(ctx)
 	defer end(bounded)
@@ -175,7 +175,7 @@ func (s *Store) askAll(ctx context.Context, reqs []sluice.Request, out []sluice.
 	}
 }
 
-// askPlain asks the store about each of reqs that is valid, without the memory of its key.
+// askPlain has the store decide each valid request of reqs, without the memory of its key.
 func (s *Store) askPlain(ctx context.Context, reqs []sluice.Request, out []sluice.Result) {
 	asked, index := make([]sluice.Request, 0, len(reqs)), make([]int, 0, len(reqs))
 	for i := range reqs {
@@ -199,7 +199,7 @@ func (s *Store) askPlain(ctx context.Context, reqs []sluice.Request, out []sluic
 	}
 }
 
-// notDecided returns the error of a batch that was not decided, and nothing of it sent.
+// notDecided returns the error of a batch without any decided or sent request.
 func notDecided(err error) error {
 	if _, sent, why := unwrap(err); sent {
 		err = &sluice.NotSentError{Err: why}
@@ -264,7 +264,7 @@ func (s *Store) finish(ctx context.Context, req *sluice.Request, d sluice.Decisi
 	}
 	late, sent, why := unwrap(err)
 	if req.Op == sluice.OpSettle && !req.Hold.Settled && !errors.Is(err, sluice.ErrNoHolds) {
-		s.settleLater(req, sent) // whatever its caller does: the units were used
+		s.settleLater(req, sent) // even if its caller has left: the units were used
 	}
 	passed := false
 	defer func() { s.report(req, late, sent, passed) }() // even if a policy panics
@@ -302,10 +302,10 @@ func (s *Store) Return(ctx context.Context) error {
 	return s.near.giveBack(ctx)
 }
 
-// Close ends the Store's goroutine and waits for it, for Timeout at most. Units that are
-// still owed and settles that are still to be sent are dropped, and slots that could not be released expire. Calls in flight end
-// when the store returns; later calls return [sluice.ErrClosed]. Close always returns nil, and
-// may be called again.
+// Close ends the Store's goroutine and waits for it, for Timeout at most. It drops the units
+// that are still owed and the settles that were not sent; slots that could not be released
+// expire. Calls in flight end when the store returns; later calls return [sluice.ErrClosed].
+// Close always returns nil, and may be called again.
 func (s *Store) Close() error {
 	s.recovery.close()
 	for _, req := range s.debts.take(math.MaxInt, time.Now()) {

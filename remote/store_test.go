@@ -23,7 +23,7 @@ import (
 )
 
 // TestConformanceInFront: in front of a store that answers, every decision is that store's.
-// Memory of a key may be behind in its Remaining, so all memory expires at once.
+// A remembered denial may have an old Remaining, so all memory expires at once.
 func TestConformanceInFront(t *testing.T) {
 	storetest.Test(t, func(t *testing.T, now func() time.Time) storetest.Harness {
 		m := memstore.New(memstore.Options{Now: now})
@@ -40,9 +40,9 @@ func TestConformanceInFront(t *testing.T) {
 	})
 }
 
-// TestInvariant22 (store down): closed admits nothing, local no more than its bound, no
-// decision takes longer than its deadline, and a second after its return the store decides all
-// requests.
+// TestInvariant22 (store down): FailClosed admits nothing and FailLocal no more than its
+// bound, no decision takes longer than its deadline, and a second after its return the store
+// decides all requests.
 func TestInvariant22(t *testing.T) {
 	for _, fault := range []fault{erring, hung, lost, late, slow, deaf} {
 		for _, policy := range []sluice.Failure{sluice.FailOpen, sluice.FailLocal, sluice.FailClosed} {
@@ -171,7 +171,7 @@ func TestDeadline(t *testing.T) {
 						if took := time.Since(began); took != c.want {
 							t.Errorf("%v: answered after %v, want %v", op, took, c.want)
 						}
-						if c.own < c.want+time.Second { // the time of the caller is over, and it gets nothing
+						if c.own < c.want+time.Second { // the caller's time is over, and it gets nothing
 							if !errors.Is(err, context.DeadlineExceeded) || d != (sluice.Decision{}) {
 								t.Errorf("%v: got %+v, %v", op, d, err)
 							}
@@ -190,8 +190,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestCallersOwnMemory: memory that a caller passes is its own again once it has its answer,
-// whatever the store does later. The race detector checks it.
+// TestCallersOwnMemory: a caller may change the memory that it passes as soon as it has its
+// answer, whatever the store does later. The race detector checks it.
 func TestCallersOwnMemory(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Failures: 100})
@@ -221,7 +221,7 @@ func TestCallersOwnMemory(t *testing.T) {
 }
 
 // TestNoHerd: when a store returns, only a few of the waiting requests reach it at once, until
-// it has shown that it answers.
+// it has answered some.
 func TestNoHerd(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailClosed})

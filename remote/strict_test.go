@@ -11,8 +11,8 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 )
 
-// strict returns when its context ends, whatever the wrapped store does, and still listens for
-// its answer.
+// strict returns when its context ends, whatever the wrapped store does, but still waits for
+// the late answer.
 type strict struct {
 	sluice.BatchStore
 	slots sluice.SlotStore

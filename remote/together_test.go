@@ -34,7 +34,7 @@ func TestSlotAndUnits(t *testing.T) {
 	const o, l, c = sluice.FailOpen, sluice.FailLocal, sluice.FailClosed
 	for _, k := range []struct {
 		units, slots sluice.Failure
-		owners       int // of 5 that ask for a unit each
+		owners       int // that pass, of 5 that ask for a unit each
 		refused      bool
 	}{
 		{o, o, 5, false},

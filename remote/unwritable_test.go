@@ -43,7 +43,7 @@ func TestReleasesHideNoOutage(t *testing.T) {
 				t.Fatalf("got %+v, want a slot of the policy", d)
 			}
 			ask(t, s, sluice.SlotRelease, "o")
-			time.Sleep(time.Second) // in which it is released in the store, too
+			time.Sleep(time.Second) // meanwhile the slot is released in the store, too
 		}
 		if s.Err() == nil || !errors.Is(s.Err(), errUnwritable) {
 			t.Errorf("healthy %t, cause %v", s.Err() == nil, s.Err())

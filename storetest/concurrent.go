@@ -27,8 +27,7 @@ func together(t *testing.T, call func(caller uint64)) {
 	wg.Wait()
 }
 
-// slow are limits of every algorithm under which nothing comes back while a
-// test runs.
+// slow holds limits of every algorithm under which no unit is refilled while a test runs.
 var slow = []string{
 	"1000/365d",
 	"100/365d interval-refill burst 150",
@@ -40,8 +39,8 @@ var slow = []string{
 	"1000/365d sliding-histogram precision 4",
 }
 
-// testConcurrent has many callers press one key: what is admitted is exactly
-// what is due.
+// testConcurrent has many callers take units of one key, and checks that exactly the quota is
+// admitted.
 func testConcurrent(t *testing.T, b *bench) {
 	for i, text := range slow {
 		t.Run(text, func(t *testing.T) {
@@ -76,8 +75,8 @@ func testConcurrent(t *testing.T, b *bench) {
 	}
 }
 
-// testConcurrentKeys mixes takes over two keys, in either order, with takes of
-// one: both keys are spent to the last unit, and no more.
+// testConcurrentKeys mixes takes over several keys, in random order, with takes of one key,
+// and checks that exactly the quota of each key is spent.
 func testConcurrentKeys(t *testing.T, b *bench) {
 	h, _ := b.store(t)
 	plan := testkit.Plan(t, "pairs", "1000/365d sliding-log", "3000/365d")
@@ -93,7 +92,7 @@ func testConcurrentKeys(t *testing.T, b *bench) {
 			for _, more := range k[1:n] {
 				req.More = append(req.More, sluice.Charge{Plan: plan, Key: strconv.Itoa(more), Cost: 1 + rnd.Int64N(3)})
 			}
-			if denied > passes/2*keys { // the last units go one by one
+			if denied > passes/2*keys { // take the last units one by one
 				req.Cost, req.More, n = 1, nil, 1
 			}
 			d, err := h.Store.Take(t.Context(), req)
@@ -122,8 +121,8 @@ func testConcurrentKeys(t *testing.T, b *bench) {
 	}
 }
 
-// testConcurrentRefunds has every caller take and give back: in the end all is
-// there again, and never was there more than the quota.
+// testConcurrentRefunds has every caller take and refund units. It checks that never more than
+// the quota is held, and that the key is full in the end.
 func testConcurrentRefunds(t *testing.T, b *bench) {
 	for i, text := range []string{"100/365d fixed-window anchor first", "100/365d sliding-log", "100/365d sliding-histogram precision 3", "100/365d sliding-counter"} {
 		t.Run(text, func(t *testing.T) {

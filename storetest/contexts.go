@@ -15,14 +15,14 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// patience is how long a store may take for what it does at once.
+// patience is how long a store may take to return at once.
 const patience = 10 * time.Second
 
-// leaver asks a store in one way, and may leave before there is an answer.
+// leaver calls a store in one way, and may leave before there is an answer.
 type leaver struct {
 	name string
-	// ask asks, and returns the error of each request. Then it spoils the memory
-	// that it lent to the store.
+	// ask calls the store, and returns the error of each request. Before it returns, it
+	// overwrites the memory that it passed to the store.
 	ask func(context.Context) []error
 	// each is how many units each request asks for.
 	each int64
@@ -30,7 +30,7 @@ type leaver struct {
 	spent func() int64
 }
 
-// leavers are the ways to ask h, each for units of its own.
+// leavers returns the ways to call h, each with keys of its own.
 func leavers(t *testing.T, h Harness) []leaver {
 	t.Helper()
 	list := []leaver{leavingTake(t, h)}
@@ -100,7 +100,7 @@ func leavingSlot(t *testing.T, slots sluice.SlotStore) leaver {
 	}
 }
 
-// spender returns what counts the units that keys have spent.
+// spender returns a function that counts the units that keys have spent.
 func spender(t *testing.T, store sluice.Store, plan *sluice.Plan, keys ...string) func() int64 {
 	t.Helper()
 	return func() (n int64) {
@@ -111,7 +111,7 @@ func spender(t *testing.T, store sluice.Store, plan *sluice.Plan, keys ...string
 	}
 }
 
-// asked asks with a context and returns the errors. It fails the test if the store
+// asked calls the store with a context and returns the errors. It fails the test if the store
 // does not return when the context has ended.
 func (l *leaver) asked(ctx context.Context, t *testing.T) []error {
 	t.Helper()
@@ -127,7 +127,7 @@ func (l *leaver) asked(ctx context.Context, t *testing.T) []error {
 	}
 }
 
-// testContextEnded asks with a context that has ended before.
+// testContextEnded calls the store with a context that has already ended.
 func testContextEnded(t *testing.T, b *bench) {
 	h, _ := b.store(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -149,8 +149,8 @@ func testContextEnded(t *testing.T, b *bench) {
 	}
 }
 
-// testContexts has callers leave while the store does not answer, and say then
-// what to do with what comes of their requests.
+// testContexts has callers leave while the store does not answer, and then keep or undo the
+// units of their requests.
 func testContexts(t *testing.T, b *bench) {
 	for _, word := range []string{"undo", "keep", "undo once it is spent"} {
 		ok := t.Run(word, func(t *testing.T) {
@@ -179,12 +179,12 @@ func testContexts(t *testing.T, b *bench) {
 			}
 		})
 		if !ok {
-			return // the next would wait as long
+			return // the next one would wait as long
 		}
 	}
 }
 
-// await waits until is says that it is so, or patience has ended.
+// await blocks until is returns true, or patience is over.
 func await(is func() bool) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -192,13 +192,13 @@ func await(is func() bool) {
 	}
 }
 
-// verdict is the outcomes of requests whose caller has left.
+// verdict holds the outcomes of requests whose caller has left.
 type verdict struct {
 	*leaver
 	maybe []*sluice.MaybeSentError
 	most  int64 // units that they may spend
 	undo  bool
-	// unsent says that there are others, of which nothing may be spent.
+	// unsent says that some requests were not sent, for which nothing may be spent.
 	unsent bool
 
 	mu    sync.Mutex
@@ -227,7 +227,7 @@ func classify(t *testing.T, l *leaver, errs []error) *verdict {
 	return v
 }
 
-// say passes to the store what to do and then does what makes it answer.
+// say has the store keep or undo the units, and then calls then, which makes it answer.
 func (v *verdict) say(undo bool, then func()) {
 	v.undo = undo
 	hear := func(l sluice.Late) {
@@ -246,12 +246,12 @@ func (v *verdict) say(undo bool, then func()) {
 	then()
 }
 
-// check waits for all that there is to hear and compares it with what is spent.
+// check waits for all late answers and compares them with the spent units.
 func (v *verdict) check(t *testing.T) {
 	t.Helper()
 	await(func() bool { return int(v.calls.Load()) >= len(v.maybe) })
 	if v.unsent {
-		<-time.After(100 * time.Millisecond) // what is sent after all would be by then
+		<-time.After(100 * time.Millisecond) // a request that is sent after all would be sent by then
 	}
 	least, most := int64(0), int64(0)
 	v.mu.Lock()

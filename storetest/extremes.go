@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// testKeys shows that any two keys are two keys, whatever is in them.
+// testKeys checks that different keys have different budgets, whatever bytes they have.
 func testKeys(t *testing.T, b *bench) {
 	h, clock := b.store(t)
 	c := newChecker(h, clock)
@@ -36,7 +36,7 @@ func testKeys(t *testing.T, b *bench) {
 			}
 		}
 	}
-	// A scope and a key do not run together.
+	// The end of a scope is not confused with the beginning of a key.
 	for _, pair := range [][2]string{{"ab", "c"}, {"a", "bc"}, {"abc", ""}} {
 		plan := testkit.Plan(t, pair[0], "1/day fixed-window anchor first")
 		if d := c.take(t, sluice.Request{Charge: sluice.Charge{Plan: plan, Key: pair[1], Cost: 1}}); !d.Allowed {
@@ -45,7 +45,7 @@ func testKeys(t *testing.T, b *bench) {
 	}
 }
 
-// testCosts puts the largest numbers to the store.
+// testCosts sends the largest numbers to the store.
 func testCosts(t *testing.T, b *bench) {
 	h, clock := b.store(t)
 	c := newChecker(h, clock)
@@ -86,7 +86,7 @@ func testCosts(t *testing.T, b *bench) {
 	}
 	for i, l := range all {
 		limits := []sluice.Limit{l}
-		if testkit.Is[sluice.Block](l) { // which does not stand alone
+		if testkit.Is[sluice.Block](l) { // a plan needs another limit, too
 			limits = append(limits, sluice.Per(1, year))
 		}
 		plan := testkit.Compile(t, fmt.Sprint("extreme ", i), limits...)
@@ -98,7 +98,7 @@ func testCosts(t *testing.T, b *bench) {
 				}
 				req := sluice.Request{Op: op, Charge: sluice.Charge{Plan: plan, Key: "k", Cost: cost}}
 				switch op {
-				case sluice.OpTake, sluice.OpPeek, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReset, sluice.OpAdd, sluice.OpConvert, sluice.OpSettle, sluice.OpExtend: // are complete, or not drawn
+				case sluice.OpTake, sluice.OpPeek, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReset, sluice.OpAdd, sluice.OpConvert, sluice.OpSettle, sluice.OpExtend: // no further fields, or not drawn
 				case sluice.OpReserve:
 					req.MaxWait = sluice.MaxWait
 				case sluice.OpRefund:
@@ -114,7 +114,7 @@ func testCosts(t *testing.T, b *bench) {
 	}
 }
 
-// testTimeZero lets time begin.
+// testTimeZero starts the clock at 1970.
 func testTimeZero(t *testing.T, b *bench) {
 	runs(t, func(t *testing.T, seed uint64) {
 		h, clock := b.settable(t)
@@ -128,7 +128,7 @@ func testTimeZero(t *testing.T, b *bench) {
 	})
 }
 
-// testClockBack shows that a clock that steps back grants nothing.
+// testClockBack checks that a clock that steps back grants no units.
 func testClockBack(t *testing.T, b *bench) {
 	for _, back := range []time.Duration{time.Microsecond, time.Millisecond, time.Second, time.Hour, 24 * time.Hour, 40 * 24 * time.Hour} {
 		h, clock := b.settable(t)
@@ -159,8 +159,8 @@ func testClockBack(t *testing.T, b *bench) {
 	}
 }
 
-// testRefused puts invalid requests to the store: errors, no decisions, and
-// nothing has changed.
+// testRefused sends invalid requests to the store, and checks that it returns errors and
+// changes nothing.
 func testRefused(t *testing.T, b *bench) {
 	h, clock := b.store(t)
 	c := newChecker(h, clock)

@@ -13,10 +13,10 @@ import (
 // hand is a clock that moves at random.
 type hand struct{ testkit.Clock }
 
-// add puts the clock on by some µs.
+// add advances the clock by some µs.
 func (c *hand) add(micros int64) { c.Advance(time.Duration(micros) * time.Microsecond) }
 
-// move puts the clock on, often not at all, seldom beyond a window.
+// move advances the clock: often not at all, seldom beyond a window.
 func (c *hand) move(rnd *rand.Rand) {
 	const ms, s = 1000, 1_000_000
 	switch rnd.IntN(20) {
@@ -41,8 +41,8 @@ func (c *hand) move(rnd *rand.Rand) {
 	}
 }
 
-// creep puts the clock on by less than move does: many requests find what those
-// before have left in windows of a second, and some the moment when it is idle.
+// creep advances the clock by less than move, so that many requests find live states under
+// windows of a second, and some come just when a state becomes idle.
 func (c *hand) creep(rnd *rand.Rand) {
 	switch rnd.IntN(100) {
 	case 0:

@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// testHolds puts holds, settles, extensions and repetitions of them to the store among all other
-// operations.
+// testHolds sends holds, settles, extensions and repetitions of them to the store, among all
+// other operations.
 func testHolds(t *testing.T, b *bench) {
 	runs(t, func(t *testing.T, seed uint64) {
 		h, clock := b.store(t)
@@ -33,7 +33,7 @@ func testHolds(t *testing.T, b *bench) {
 	})
 }
 
-// testHoldBatches puts such requests to the store many at a time, and changes limits meanwhile.
+// testHoldBatches sends such requests to the store in batches, and changes limits meanwhile.
 func testHoldBatches(t *testing.T, b *bench) {
 	runs(t, func(t *testing.T, seed uint64) {
 		h, clock := b.store(t)
@@ -62,7 +62,7 @@ func testHoldBatches(t *testing.T, b *bench) {
 	})
 }
 
-// heldPlans are some of plans, with windows that are longer than holds and shorter.
+// heldPlans returns plans with windows longer and shorter than the holds.
 func heldPlans(t *testing.T) (list []*sluice.Plan) {
 	t.Helper()
 	for i, text := range []string{
@@ -75,7 +75,7 @@ func heldPlans(t *testing.T) (list []*sluice.Plan) {
 	return append(list, testkit.Plan(t, "held together", "20/min debt 20", "30/h sliding-log debt 9", "a: 9/min fixed-window debt 9"))
 }
 
-// held returns a valid request, which mostly is about a hold.
+// held returns a valid request, mostly one with a hold.
 func (s *source) held() sluice.Request {
 	req := s.request()
 	if len(req.More) > 1 || s.IntN(4) == 0 {
@@ -110,7 +110,7 @@ func skipWithoutHolds(t *testing.T, h Harness) {
 }
 
 // testHoldsConcurrent opens and settles holds of one key from many goroutines, each request
-// several times: each id is charged once, with what it has used.
+// several times, and checks that the used units of each id are charged once.
 func testHoldsConcurrent(t *testing.T, b *bench) {
 	h, _ := b.store(t)
 	skipWithoutHolds(t, h)

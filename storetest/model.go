@@ -12,9 +12,9 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// model is a store as simple as can be: a map of states around package algo.
+// model is the simplest store: a map of states around package algo.
 //
-// It fixes what algo leaves to stores. States belong to scope, key and the
+// It follows the rules that algo leaves to stores. States belong to scope, key and the
 // limit's name: one for each form, whichever limit of that name wrote it. A rule
 // starts when the store first meets a limit of its scope and name. A request
 // meets all its limits before any of its charges is decided.
@@ -31,7 +31,7 @@ type place struct {
 	key    string
 }
 
-// rule is what is known of a scope and name.
+// rule is the knowledge of a scope and name.
 type rule struct {
 	start  int64
 	limits map[uint64]bool // IDs of those that were met
@@ -41,7 +41,7 @@ func newModel() *model {
 	return &model{states: make(map[place][]algo.State), rules: make(map[uint64]*rule), holders: make(map[holding]*algo.State), voids: make(map[place]int64), holds: make(map[place]*algo.Holds)}
 }
 
-// decide returns what req has to come to at instant now. It fills
+// decide returns the decision that a store must make on req at instant now. It fills
 // req.Outcomes and req.Slot.
 func (m *model) decide(req sluice.Request, now int64) sluice.Decision {
 	if req.Slot != nil && !m.slotIsFree(&req, now) {
@@ -92,7 +92,7 @@ func (m *model) units(req sluice.Request, now int64) sluice.Decision {
 	return d
 }
 
-// meet notes the limits of a request.
+// meet records the limits of a request.
 func (m *model) meet(req sluice.Request, now int64) {
 	for i := range req.Charges() {
 		plan := req.Nth(i).Plan
@@ -111,7 +111,7 @@ func (m *model) meet(req sluice.Request, now int64) {
 	}
 }
 
-// load gives the item copies of the states at a place that live.
+// load gives the item copies of the live states at a place.
 func (m *model) load(at place, it *algo.Item, now int64) {
 	r := m.rules[at.series]
 	it.Start = r.start
@@ -132,7 +132,7 @@ func (m *model) load(at place, it *algo.Item, now int64) {
 // plus its Delay.
 func instant(d sluice.Decision) int64 { return int64(d.Due) - d.Delay.Microseconds() }
 
-// checker puts requests to a store and to the model.
+// checker sends requests to a store and to the model, and compares the decisions.
 type checker struct {
 	h      Harness
 	clock  *hand
@@ -191,7 +191,7 @@ func (c *checker) check(t *testing.T, req sluice.Request, got sluice.Decision) {
 	}
 }
 
-// differs ends a run in which the store does not agree with the model.
+// differs ends a run in which the store and the model do not agree.
 func (c *checker) differs(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if c.late {

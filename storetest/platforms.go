@@ -26,7 +26,7 @@ func play(t *testing.T, b *bench, name string, v vector.Vector) {
 	}
 }
 
-// testPlatforms plays what platforms document of their own limits.
+// testPlatforms plays the documented examples of platforms.
 func testPlatforms(t *testing.T, b *bench) {
 	for _, p := range profile.All() {
 		for _, v := range vector.Of(p.Name) {

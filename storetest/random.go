@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// limits are of every algorithm, variant and size of state, with windows from
-// ms to days so that both a set clock and a running one cross them.
+// limits holds limits of every algorithm, variant and size of state. Their windows are from ms
+// to days, so that both a set clock and a running one cross them.
 var limits = []string{
 	"100/s",
 	"3/s",
@@ -96,7 +96,7 @@ type source struct {
 	*rand.Rand
 	plans    []*sluice.Plan
 	keys     int
-	receipts []sluice.Request // refunds that could be asked for
+	receipts []sluice.Request // possible refunds
 }
 
 var ops = []sluice.Op{
@@ -165,7 +165,7 @@ func (s *source) charge() sluice.Charge {
 	return c
 }
 
-// keep remembers that what d has spent could be refunded.
+// keep records that the units that d has spent can be refunded.
 func (s *source) keep(req sluice.Request, d sluice.Decision) {
 	if !d.Allowed || d.Spent <= 0 || d.At <= 0 {
 		return
@@ -208,7 +208,7 @@ func describe(req sluice.Request) string {
 	return b.String()
 }
 
-// runs calls run with sources of several seeds, which a failure names.
+// runs calls run with several seeds. A failure names its seed.
 func runs(t *testing.T, run func(t *testing.T, seed uint64)) {
 	t.Helper()
 	for seed := range uint64(seeds) {

@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// testRequests puts every operation, over one and several limits and keys, to
-// the store, one after the other.
+// testRequests sends every operation, over one and several limits and keys, to the store, one
+// after the other.
 func testRequests(t *testing.T, b *bench) {
 	runs(t, func(t *testing.T, seed uint64) {
 		h, clock := b.store(t)
@@ -26,7 +26,7 @@ func testRequests(t *testing.T, b *bench) {
 	})
 }
 
-// testBatches puts requests to the store many at a time, some of them invalid.
+// testBatches sends requests to the store in batches, some of them invalid.
 func testBatches(t *testing.T, b *bench) {
 	runs(t, func(t *testing.T, seed uint64) {
 		h, clock := b.store(t)
@@ -38,7 +38,7 @@ func testBatches(t *testing.T, b *bench) {
 	})
 }
 
-// drawBatch puts n requests to the store at once, some of them invalid.
+// drawBatch sends a batch of n requests to the store, some of them invalid.
 func (c *checker) drawBatch(t *testing.T, rnd *source, n int) int {
 	t.Helper()
 	reqs := make([]sluice.Request, n)
@@ -56,7 +56,7 @@ func (c *checker) drawBatch(t *testing.T, rnd *source, n int) int {
 	return n
 }
 
-// takeAll decides a batch and fails the test if the store does not agree.
+// takeAll decides a batch and fails the test if the store and the model do not agree.
 func (c *checker) takeAll(t *testing.T, reqs []sluice.Request) []sluice.Result {
 	t.Helper()
 	for i := range reqs {
@@ -80,10 +80,10 @@ func (c *checker) takeAll(t *testing.T, reqs []sluice.Request) []sluice.Result {
 	return out
 }
 
-// testChangedLimits changes limits while their keys live, to and fro.
+// testChangedLimits changes limits back and forth while their keys live.
 func testChangedLimits(t *testing.T, b *bench) { changing(t, b, changedSeries()) }
 
-// changedSeries are texts of limits that change into each other.
+// changedSeries returns series of texts of limits that replace each other.
 func changedSeries() [][]string {
 	return [][]string{
 		{"x: 10/s", "x: 30/s", "x: 7/s burst 3", "x: 10/s initial 2", "x: 20/s count-denied"},
@@ -105,8 +105,8 @@ func testChangedBlocks(t *testing.T, b *bench) {
 	})
 }
 
-// testChangedWithin puts requests to the store in which two limits of one name
-// meet, on different keys: each is the first to have met the other.
+// testChangedWithin sends requests with two limits of one name, on different keys. Neither
+// limit has been used before.
 func testChangedWithin(t *testing.T, b *bench) {
 	h, clock := b.store(t)
 	c := newChecker(h, clock)
@@ -116,7 +116,7 @@ func testChangedWithin(t *testing.T, b *bench) {
 			one, other := testkit.Plan(t, scope, texts[0]), testkit.Plan(t, scope, texts[1])
 			charges := []sluice.Charge{{Plan: one, Key: "a", Cost: 1}, {Plan: other, Key: "b", Cost: 1}, {Plan: one, Key: "c", Cost: 1}}
 			c.take(t, sluice.Request{Op: op, Charge: charges[0], More: charges[1:]})
-			for _, charge := range charges { // what it owes drains as the faster limit has it
+			for _, charge := range charges { // its debt drains at the rate of the faster limit
 				for _, charge.Plan = range []*sluice.Plan{one, other} {
 					clock.add(1000)
 					c.take(t, sluice.Request{Op: sluice.OpPeek, Charge: charge})
@@ -126,8 +126,8 @@ func testChangedWithin(t *testing.T, b *bench) {
 	}
 }
 
-// testChangedBatches changes limits within batches. First it has two limits of one
-// name meet between two requests for a key.
+// testChangedBatches changes limits within batches. First a second limit of one name is used
+// between two requests for a key.
 func testChangedBatches(t *testing.T, b *bench) {
 	h, clock := b.store(t)
 	c, one, other := newChecker(h, clock), testkit.Plan(t, "met in a batch", "x: 2/s"), testkit.Plan(t, "met in a batch", "x: 3/s")
@@ -167,7 +167,7 @@ func changing(t *testing.T, b *bench, series [][]string) {
 		all := make([][]*sluice.Plan, len(series))
 		for i, texts := range series {
 			for _, text := range texts {
-				if !testkit.Is[sluice.Block](sluice.MustParseLimit(text)) { // which does not stand alone
+				if !testkit.Is[sluice.Block](sluice.MustParseLimit(text)) { // a plan needs another limit, too
 					all[i] = append(all[i], testkit.Plan(t, fmt.Sprint("changing ", i), text))
 				}
 				all[i] = append(all[i], testkit.Plan(t, fmt.Sprint("changing one of two ", i), text, "25/s sliding-log"))
@@ -176,10 +176,10 @@ func changing(t *testing.T, b *bench, series [][]string) {
 		c, rnd := newChecker(h, clock), newSource(seed, 4, nil)
 		at := 0
 		for n := range h.Steps {
-			if n%500 == 0 { // long enough for what one limit leaves to meet the next
+			if n%500 == 0 { // long enough for states of one limit to be found by the next
 				at = rnd.IntN(len(all))
 			}
-			if n%500 == 0 || rnd.IntN(10) == 0 { // the plans in use for a while
+			if n%500 == 0 || rnd.IntN(10) == 0 { // the plans to draw from for a while
 				of := all[at]
 				rnd.plans = []*sluice.Plan{of[rnd.IntN(len(of))], of[rnd.IntN(len(of))]}
 			}

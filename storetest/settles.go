@@ -10,8 +10,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// testSettles settles one decision again and again: what it returns is what is recorded, and
-// each step moves exactly the difference, whichever of two instants the units count at.
+// testSettles settles one decision again and again. It checks that each step moves exactly the
+// difference and returns the recorded units, at whichever of two instants they count.
 func testSettles(t *testing.T, b *bench) {
 	h, clock := b.store(t)
 	for _, text := range []string{
@@ -43,8 +43,8 @@ func testSettles(t *testing.T, b *bench) {
 	}
 }
 
-// testReceiptsBehindReset refunds what was taken before a reset or an add: nothing comes
-// back of what another has taken since.
+// testReceiptsBehindReset refunds units taken before a reset or an add, and checks that no
+// unit of a later take is given back.
 func testReceiptsBehindReset(t *testing.T, b *bench) {
 	h, clock := b.store(t)
 	for _, text := range []string{
@@ -75,7 +75,7 @@ func testReceiptsBehindReset(t *testing.T, b *bench) {
 			}
 			first := do(sluice.OpTake, 100, sluice.Decision{})
 			do(op, 100, sluice.Decision{})
-			second := do(sluice.OpTakeUpTo, 100, sluice.Decision{}) // what drained meanwhile may be there, too
+			second := do(sluice.OpTakeUpTo, 100, sluice.Decision{}) // a unit that has drained meanwhile may be left, too
 			back := do(sluice.OpRefund, 100, first)
 			left := do(sluice.OpPeek, 1, sluice.Decision{})
 			if !first.Allowed || second.Spent < 99 || back.Spent != 0 || left.Allowed {

@@ -25,7 +25,7 @@ func (b *bench) slots(t *testing.T) (Harness, *hand) {
 	return h, clock
 }
 
-// testSlots puts random slot requests to the store and to package algo.
+// testSlots sends random slot requests to the store, and compares it with package algo.
 func testSlots(t *testing.T, b *bench) {
 	runs(t, func(t *testing.T, seed uint64) {
 		h, clock := b.slots(t)
@@ -37,7 +37,7 @@ func testSlots(t *testing.T, b *bench) {
 	})
 }
 
-// testSlotsRefused puts invalid slot requests to the store.
+// testSlotsRefused sends invalid slot requests to the store.
 func testSlotsRefused(t *testing.T, b *bench) {
 	h, _ := b.slots(t)
 	limit := sluice.SlotLimit{Name: "slots", Cap: 2, TTL: time.Hour}
@@ -86,14 +86,14 @@ func testSlotsRefused(t *testing.T, b *bench) {
 	}
 }
 
-// owners hold slots and give them back, many at the same time.
+// owners counts owners that hold slots at the same time.
 type owners struct {
 	h                  Harness
 	held, most, worked atomic.Int64
 }
 
-// work counts slots that were acquired, and releases them. It reports whether
-// that went well.
+// work counts slots that were acquired, and releases them. It reports whether they were
+// released.
 func (o *owners) work(t *testing.T, req sluice.SlotRequest) bool {
 	t.Helper()
 	o.worked.Add(1)
@@ -109,7 +109,7 @@ func (o *owners) work(t *testing.T, req sluice.SlotRequest) bool {
 	return err == nil && d.Allowed
 }
 
-// check fails the test if more slots were held at once than there are.
+// check fails the test if more than slots were held at once.
 func (o *owners) check(t *testing.T, slots int64) {
 	t.Helper()
 	if o.most.Load() > slots || o.worked.Load() == 0 {
@@ -117,8 +117,8 @@ func (o *owners) check(t *testing.T, slots int64) {
 	}
 }
 
-// testSlotsConcurrent has many owners work under one cap, which is never
-// exceeded; in the end nothing is held.
+// testSlotsConcurrent has many owners acquire slots under one cap. It checks that they never
+// exceed it, and that no slot is held in the end.
 func testSlotsConcurrent(t *testing.T, b *bench) {
 	h, _ := b.slots(t)
 	limit := sluice.SlotLimit{Name: "slots", Cap: 7, TTL: time.Hour}

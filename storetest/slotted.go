@@ -19,8 +19,7 @@ import (
 // holding is a key of slots.
 type holding struct{ scope, name, key string }
 
-// slotIsFree reports whether the slot of req leaves the request to its units, and
-// fills in why not.
+// slotIsFree reports whether the slot of req is free. If not, it fills in the slot's decision.
 func (m *model) slotIsFree(req *sluice.Request, now int64) bool {
 	look := req.Slot.SlotRequest
 	look.Op = sluice.SlotPeek
@@ -45,9 +44,9 @@ func (m *model) slot(req sluice.SlotRequest, now int64) sluice.SlotDecision {
 	return d
 }
 
-// checkSlot compares the result of the slot of a request, whose decision got has
-// the same RetryAfter where it denies. A store with a clock of its own may have
-// acquired slots a little later than the model has.
+// checkSlot compares the result of a request's slot. If the slot denies, the decision got must
+// have its RetryAfter. A store with a clock of its own may have acquired slots a little later
+// than the model.
 func (c *checker) checkSlot(t *testing.T, req sluice.Request, slot sluice.SlotDecision, got *sluice.Decision, want sluice.Decision) {
 	t.Helper()
 	wanted := req.Slot.Decision
@@ -71,7 +70,7 @@ type slotted struct {
 func newSlotted(t *testing.T, h Harness, seed uint64) slotted {
 	t.Helper()
 	s := slotted{newSource(seed, 3, plans(t)), []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second}}
-	if h.OwnClock { // nothing expires, as nobody knows when
+	if h.OwnClock { // no slot must expire, as the instant is not known
 		s.ttls = []time.Duration{time.Hour}
 	}
 	return s
@@ -83,13 +82,13 @@ func (s slotted) request() sluice.Request {
 	for req.Op != sluice.OpTake && req.Op != sluice.OpPeek && s.IntN(3) > 0 {
 		req = s.source.request()
 	}
-	switch req.Op { //nolint:exhaustive // no other has a slot
+	switch req.Op { //nolint:exhaustive // no other operation has a slot
 	case sluice.OpTake:
 		req.Slot = &sluice.Slot{SlotRequest: s.slot(sluice.SlotAcquire)}
 	case sluice.OpPeek:
 		req.Slot = &sluice.Slot{SlotRequest: s.slot(sluice.SlotPeek)}
 	}
-	if s.IntN(4) == 0 && req.Slot != nil { // as most are: of one scope and key
+	if s.IntN(4) == 0 && req.Slot != nil { // like most: of the scope and key of the units
 		req.Slot.Scope, req.Slot.Key = req.Plan.Scope(), req.Key
 	}
 	return req
@@ -106,8 +105,8 @@ func (s slotted) slot(op sluice.SlotOp) sluice.SlotRequest {
 	return req
 }
 
-// testTakesWithSlots puts requests with slots to the store, alone and in batches,
-// and requests for slots alone.
+// testTakesWithSlots sends requests with slots to the store, alone and in batches, and
+// requests for slots only.
 func testTakesWithSlots(t *testing.T, b *bench) {
 	runs(t, func(t *testing.T, seed uint64) {
 		h, clock := b.slots(t)
@@ -139,8 +138,8 @@ func testTakesWithSlots(t *testing.T, b *bench) {
 	})
 }
 
-// cameOf returns 1 if all was granted, 2 if the slot denied and 3 if the units
-// were denied.
+// cameOf returns 1 if the slot and the units were granted, 2 if the slot was denied and 3 if
+// the units were denied.
 func cameOf(d sluice.Decision, s *sluice.Slot) int {
 	switch {
 	case d.Allowed:
@@ -152,7 +151,7 @@ func cameOf(d sluice.Decision, s *sluice.Slot) int {
 	}
 }
 
-// slot puts a request for slots alone to the store and to the model.
+// slot sends a request for slots only to the store and to the model.
 func (c *checker) slot(t *testing.T, req sluice.SlotRequest) {
 	t.Helper()
 	got, err := c.h.Slots.Slot(t.Context(), req)
@@ -172,7 +171,7 @@ func (c *checker) slot(t *testing.T, req sluice.SlotRequest) {
 	}
 }
 
-// batch puts a few requests to the store at once.
+// batch sends a few requests to the store at once.
 func (c *checker) batch(t *testing.T, rnd slotted) {
 	t.Helper()
 	reqs := make([]sluice.Request, rnd.IntN(6))
@@ -194,9 +193,9 @@ func (c *checker) batch(t *testing.T, rnd slotted) {
 	}
 }
 
-// testTakesWithSlotsConcurrent has many owners take units and slots of one key
-// and of several at the same time. No more slots are held than there are, and in
-// the end as many units are spent as requests were allowed.
+// testTakesWithSlotsConcurrent has many owners take units and slots of one key and of several
+// at the same time. It checks that the cap is never exceeded, and that in the end as many
+// units are spent as requests were allowed.
 func testTakesWithSlotsConcurrent(t *testing.T, b *bench) {
 	h, _ := b.slots(t)
 	plan := testkit.Plan(t, "s", "60000/day sliding-log")

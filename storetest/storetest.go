@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storetest tests that a [sluice.Store] decides as package algo does:
+// Package storetest tests that a [sluice.Store] makes the same decisions as package algo:
 // every request on the same state at the same instant has the same decision.
 // The tests of a store run the suite:
 //
@@ -12,7 +12,7 @@
 //		})
 //	}
 //
-// Random requests are drawn from seeds that a failure names.
+// Random requests are drawn from seeds; a failure names its seed.
 package storetest
 
 import (
@@ -22,23 +22,23 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Harness is a store under test. It must be new and empty, hold at least
-// 10,000 keys, and forget none that is not idle.
+// Harness is a store under test. It must be new and empty, hold at least 10,000 keys, and
+// forget only idle keys.
 type Harness struct {
 	Store sluice.Store
-	// Slots is where the store keeps the holders of slots. Nil skips those tests.
+	// Slots is the store of slots. Nil skips its tests.
 	Slots sluice.SlotStore
-	// OwnClock says that the store goes by a clock of its own and not by the
-	// one it was given. Then the suite reads the instant of each decision from
-	// the decision itself and leaves out what needs time to be set.
+	// OwnClock says that the store uses a clock of its own and not the one that it was given.
+	// Then the suite reads the instant of each decision from the decision itself, and skips
+	// tests that set the time.
 	OwnClock bool
-	// Together, if not zero, is how long the store may take over a request of
-	// several keys and still decide them all at one instant. A run in which one
-	// took longer is over, and no failure, where the store and the suite differ.
+	// Together, if not zero, is the longest time of a request over several keys within which
+	// the store decides all of them at one instant. If a request took longer, a difference
+	// between the store and the suite ends the run and is no failure.
 	Together time.Duration
-	// Stall, if not nil, keeps the store from answering until resume is called:
-	// what is asked meanwhile is decided then, or never. Without it a store is not
-	// seen to return when a context ends.
+	// Stall, if not nil, keeps the store from answering until resume is called: requests that
+	// are sent meanwhile are decided then, or never. Without it the suite does not test that
+	// the store returns when a context ends.
 	Stall func(t *testing.T) (resume func())
 	// Steps is how many random requests each run makes; zero means 20,000.
 	Steps int
@@ -91,12 +91,12 @@ func Test(t *testing.T, open func(t *testing.T, now func() time.Time) Harness) {
 	}
 }
 
-// bench opens stores, each with a hand of its own on the clock.
+// bench opens stores, each with a clock of its own.
 type bench struct {
 	open func(*testing.T, func() time.Time) Harness
 }
 
-// start is where clocks start: a moment like any other.
+// start is the time at which clocks start, an arbitrary one.
 var start = time.UnixMicro(1_790_000_000_123_456)
 
 func (b *bench) store(t *testing.T) (Harness, *hand) {
@@ -113,7 +113,8 @@ func (b *bench) store(t *testing.T) (Harness, *hand) {
 	return h, clock
 }
 
-// settable is store for a test that sets the time; it skips t if it cannot be.
+// settable is store for a test that sets the time. It skips t if the store has a clock of its
+// own.
 func (b *bench) settable(t *testing.T) (Harness, *hand) {
 	t.Helper()
 	h, clock := b.store(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/sluicegate/sluice/storetest"
 )
 
-// simple is the least that a store can be, with faults to order.
+// simple is a minimal store. Its fault selects a way in which it is wrong.
 type simple struct {
 	now   func() time.Time
 	fault string
@@ -41,7 +41,7 @@ type place struct {
 	scope, key string
 }
 
-// rule is what is known of a scope and name.
+// rule is the state of a scope and name.
 type rule struct {
 	start  int64
 	limits map[uint64]bool
@@ -158,7 +158,7 @@ func (s *simple) decide(req sluice.Request) (sluice.Decision, error) {
 	return d, nil
 }
 
-// slotIsFree fills in why it is not.
+// slotIsFree reports whether a slot is free. If not, it sets the slot's Decision.
 func (s *simple) slotIsFree(req *sluice.Request, now int64) bool {
 	look := req.Slot.SlotRequest
 	if look.Op = sluice.SlotPeek; s.fault == "acquires at once" {
@@ -171,7 +171,7 @@ func (s *simple) slotIsFree(req *sluice.Request, now int64) bool {
 	return d.Allowed || s.fault == "spends without a slot"
 }
 
-// meet notes a limit and returns what is known of its rule.
+// meet records a limit and returns the state of its rule.
 func (s *simple) meet(t *sluice.Term, now int64) *rule {
 	r := s.rules[t.Series]
 	if r == nil {
@@ -182,7 +182,7 @@ func (s *simple) meet(t *sluice.Term, now int64) *rule {
 	return r
 }
 
-// load gives the item the states at a place.
+// load gives an item the states at a place.
 func (s *simple) load(at place, it *algo.Item, now int64) {
 	r := s.meet(it.Term, now)
 	if it.Start = r.start; s.fault != "starts with each key" && (it.Term.InitialDeficit > 0 || it.Term.PreFilled) {
@@ -269,8 +269,8 @@ func (s *simple) passes(ctx context.Context) bool {
 	return true
 }
 
-// await waits while the store is stalled. If ctx ends before, req goes on without
-// its caller.
+// await waits while the store is stalled. If ctx ends before, req continues without its
+// caller.
 func (s *simple) await(ctx context.Context, req sluice.Request) error {
 	if s.passes(ctx) {
 		return nil
@@ -318,7 +318,7 @@ func TestSimple(t *testing.T) {
 	})
 }
 
-// TestOwnClock runs the suite on a store that goes by the clock on the wall.
+// TestOwnClock runs the suite on a store that uses the machine's clock.
 func TestOwnClock(t *testing.T) {
 	storetest.Test(t, func(_ *testing.T, _ func() time.Time) storetest.Harness {
 		s := newSimple(time.Now, "")
@@ -328,8 +328,8 @@ func TestOwnClock(t *testing.T) {
 
 const heldUp = 2 * time.Millisecond
 
-// TestHeldUp runs the suite on a store that says when it decides all keys of a
-// request at one instant, and is held up for longer.
+// TestHeldUp runs the suite on a store that is held up between the keys of a request for
+// longer than its Together.
 func TestHeldUp(t *testing.T) {
 	storetest.Test(t, func(_ *testing.T, _ func() time.Time) storetest.Harness {
 		s := newSimple(time.Now, "is held up between two keys")
@@ -337,8 +337,8 @@ func TestHeldUp(t *testing.T) {
 	})
 }
 
-// TestFindsFaults runs the suite on faulty stores, each in a process of its
-// own, and wants it to fail.
+// TestFindsFaults runs the suite on faulty stores, each in a process of its own; the suite
+// must fail.
 func TestFindsFaults(t *testing.T) {
 	known := map[string]bool{}
 	for _, c := range []struct{ fault, want string }{
@@ -381,7 +381,7 @@ func TestFindsFaults(t *testing.T) {
 		{"notifies it twice", "TestSimple/Contexts"},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
-			if known[c.want] { // one shows that a part of the suite finds any
+			if known[c.want] { // one fault is enough to test a part of the suite
 				testkit.Long(t)
 			}
 			known[c.want] = true

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicegate/sluice/internal/vector"
 )
 
-// testVectors plays what textbooks and articles compute by hand of an algorithm.
+// testVectors plays examples of algorithms that textbooks and articles compute by hand.
 func testVectors(t *testing.T, b *bench) {
 	for _, v := range []vector.Vector{
 		newVector("a log, 5 in 10 s, a request every second", "5/10s sliding-log",

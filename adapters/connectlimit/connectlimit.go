@@ -32,9 +32,9 @@ import (
 // google.rpc.RetryInfo; invalid_argument without a usable key, unauthenticated without a
 // usable token, permission_denied from a network that is not admitted, unavailable if nothing
 // could be decided, and canceled or deadline_exceeded if it ended before it was decided or
-// could go on. The header fields are those of every other front. Of Refuse in
-// [httplimit.Options] only the header fields are used. Requests that are no calls are answered
-// as by [httplimit.Middleware.Wrap].
+// could pass. The header fields are those of every other front. Refuse in [httplimit.Options]
+// can only set header fields. Requests that are not calls are answered as by
+// [httplimit.Middleware.Wrap].
 //
 // A call is settled when its handler has returned, by the bytes read and written and by its
 // code, in every protocol: each code stands for an HTTP status, see [evaluate.RPCStatus]. A call

@@ -63,13 +63,13 @@ func TestCodes(t *testing.T) {
 		"internal": 500, "unavailable": 503, "data_loss": 500, "unauthenticated": 401, "unknown": 500, "bug": 500,
 	}
 	const limit, unseen = "100/min", http.StatusTeapot
-	statuses["canceled"], statuses["deadline_exceeded"] = unseen, unseen // whatever is counted
+	statuses["canceled"], statuses["deadline_exceeded"] = unseen, unseen // they count under every rule
 	for protocol, opt := range protocols {
 		for kind, call := range calls {
 			for say, status := range statuses {
 				t.Run(protocol+", "+kind+", "+say, func(t *testing.T) {
 					s := serve(t, limittest.Counting(t, limit, status, false))
-					_ = call(newCaller(t, s.URL, opt), say) // which the settlement reports
+					_ = call(newCaller(t, s.URL, opt), say) // its settlement reports the status
 					s.Reach(t, limit, 1)
 					if status == unseen {
 						return
@@ -83,11 +83,12 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestDenials: each denial is an error of the protocol, with the details that clients need.
+// TestDenials: each denial is an error in the call's protocol, with the details that clients
+// need.
 func TestDenials(t *testing.T) {
 	closed := limittest.Rule(t, "1/min")
 	closed.Failure = sluice.FailClosed
-	success := closed // over HTTP, which a call must not take for one of its own
+	success := closed // a success over HTTP, which must not end a call with success
 	success.Answer = &policy.Answer{Status: http.StatusOK, ContentType: "application/json", Body: "{}"}
 	claimed := policy.NewRule("api", policy.Claim("sub"), closed.Levels[0].Limits[0].Limit)
 	for _, c := range []struct {
@@ -147,8 +148,8 @@ func TestDenials(t *testing.T) {
 	}
 }
 
-// TestTrailer: fields that gRPC reads in the trailer of a denial are there, once, and not also in
-// the header.
+// TestTrailer: fields that gRPC reads in the trailer of a denial are in it once, and not also
+// in the header.
 func TestTrailer(t *testing.T) {
 	s := limittest.Serve(t, serving(), httplimit.Options{Rules: []policy.Rule{limittest.Rule(t, "1/min")}})
 	protocols := new(http.Protocols)
@@ -186,7 +187,7 @@ func TestTrailer(t *testing.T) {
 	}
 }
 
-// TestGet: a call by GET is answered as a call, and a page as a page.
+// TestGet: a GET of a method is answered as a call, and a GET of a page as a page.
 func TestGet(t *testing.T) {
 	s := serve(t, limittest.Rule(t, "1/min"))
 	s.Get(t, "/bytes")

@@ -75,7 +75,7 @@ func TestShortDeadlineLiftsNoLimit(t *testing.T) {
 				}
 			}
 			group.Wait()
-			testkit.Until(t, "a denial", func() bool { // what came too late may have been given back
+			testkit.Until(t, "a denial", func() bool { // units granted too late may have been given back
 				_, err := client.CallUnary(t.Context(), connect.NewRequest(wrapperspb.String("ok")))
 				return connect.CodeOf(err) == connect.CodeResourceExhausted
 			})

@@ -26,7 +26,7 @@ func refuse(errs *connect.ErrorWriter, w http.ResponseWriter, r *http.Request, q
 	h := w.Header()
 	q.Refuse(headerOnly{h})
 	for _, of := range [...]string{"Content-Encoding", "Content-Length", "Content-Type", "Grpc-Status", "Grpc-Message", keyPushback} {
-		h.Del(of) // of the answer that is not sent
+		h.Del(of) // belongs to the answer that is not sent
 	}
 	// An error means that the client has left and needs no answer.
 	_ = errs.Write(w, r, failure(e))
@@ -38,7 +38,7 @@ func isCall(errs *connect.ErrorWriter, r *http.Request) bool {
 	return errs.IsSupported(r) && (r.Method != http.MethodGet || r.URL.Query().Has("message"))
 }
 
-// headerOnly is the writer of an answer whose header fields alone are used.
+// headerOnly is a writer that keeps only the header fields of an answer.
 type headerOnly struct{ h http.Header }
 
 func (o headerOnly) Header() http.Header       { return o.h }
@@ -78,7 +78,7 @@ func quotaFailure(e httplimit.Event) *errdetails.QuotaFailure {
 }
 
 func addDetail(err *connect.Error, m proto.Message) {
-	if detail, bad := connect.NewErrorDetail(m); bad == nil { // else without details
+	if detail, bad := connect.NewErrorDetail(m); bad == nil { // otherwise without details
 		err.AddDetail(detail)
 	}
 }

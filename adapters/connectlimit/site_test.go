@@ -90,7 +90,7 @@ func newCaller(t *testing.T, url string, opts ...connect.ClientOption) *caller {
 	return &caller{t.Context(), method("Unary"), method("Serve"), method("Collect"), method("Chat")}
 }
 
-// answer does the action in a call: ok, panic, wait, or the name of a code.
+// answer does what say asks for in a call: ok, panic, wait, or the name of a code.
 func answer(ctx context.Context, s *limittest.Signals, say string) (*message, error) {
 	switch say {
 	case "ok":
@@ -219,7 +219,7 @@ func TestNothing(t *testing.T)       { limittest.Nothing(t, serving()) }
 func TestAnswers(t *testing.T)       { limittest.Answers(t, serving()) }
 func TestFields(t *testing.T)        { limittest.Fields(t, serving()) }
 
-// TestPlain: requests that are no calls fail, are streamed and are left, too.
+// TestPlain: the suite also holds for requests that are not calls.
 func TestPlain(t *testing.T) {
 	t.Run("failed log-ins", func(t *testing.T) {
 		limittest.FailedLogins(t, serving(), map[string]int{"status": http.StatusUnauthorized})

@@ -59,7 +59,7 @@ func status(way string) int {
 func start(t *testing.T, mw *httplimit.Middleware, s *limittest.Signals) string {
 	e := echo.New()
 	e.Logger = slog.New(slog.DiscardHandler)
-	e.IPExtractor = echo.LegacyIPExtractor() // which trusts every peer
+	e.IPExtractor = echo.LegacyIPExtractor() // it trusts every peer
 	byDefault := e.HTTPErrorHandler
 	e.HTTPErrorHandler = func(c *echo.Context, err error) {
 		if errors.Is(err, errPassword) {
@@ -101,7 +101,7 @@ func start(t *testing.T, mw *httplimit.Middleware, s *limittest.Signals) string 
 	e.GET("/gone", func(c *echo.Context) error {
 		s.Started <- struct{}{}
 		<-c.Request().Context().Done()
-		return echo.ErrForbidden // of which nobody knows whether it comes of that
+		return echo.ErrForbidden // an error that may or may not come from the end of the context
 	})
 	e.GET("/gone/failed", func(c *echo.Context) error {
 		s.Started <- struct{}{}

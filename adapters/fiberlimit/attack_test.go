@@ -32,7 +32,7 @@ func TestPaths(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		config  fiber.Config
-		targets []string // each is served by the one handler
+		targets []string // the one handler serves each of them
 	}{
 		{"by default", fiber.Config{}, []string{"/private", "/private/", "/PRIVATE", "/Private//", "/private?a=/b", "/private?a=://b"}},
 		{"unescaped", fiber.Config{UnescapePath: true}, []string{"/private", "/%70rivate", "/PRIV%41TE", "/private%2F"}},
@@ -76,11 +76,11 @@ func TestReusedBuffers(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := policy.NewRule("api", policy.Header("X-User"), l)
-	r.Cost = policy.Cost{Of: policy.ResponseHeader, Header: "X-Cost", Most: 10} // which is settled late
+	r.Cost = policy.Cost{Of: policy.ResponseHeader, Header: "X-Cost", Most: 10} // it is settled late
 	start := starting(fiber.Config{}, func(app *fiber.App, _ *limittest.Signals) {
 		app.Get("/cost", func(c fiber.Ctx) error {
 			c.Set("X-Cost", "1")
-			name := c.Get("X-User") + "\n" // of a buffer
+			name := c.Get("X-User") + "\n" // in a reused buffer
 			if len(name)%2 == 0 {
 				return c.SendString(name)
 			}
@@ -159,8 +159,8 @@ func TestClientLeavesStream(t *testing.T) {
 	s.Free(t)
 }
 
-// TestClientLeavesHijack: a client that leaves before its connection is hijacked, so that
-// fasthttp drops the request, frees its slot all the same.
+// TestClientLeavesHijack: if a client leaves before its connection is hijacked, fasthttp drops
+// the request, and the slot is still freed.
 func TestClientLeavesHijack(t *testing.T) {
 	start := starting(fiber.Config{}, func(app *fiber.App, s *limittest.Signals) {
 		app.Get("/late", func(c fiber.Ctx) error {
@@ -208,7 +208,7 @@ func TestGetWithBody(t *testing.T) {
 }
 
 // TestTimeouts: a request that exceeds its timeout counts under every When, as its handler may
-// still execute it.
+// still run.
 func TestTimeouts(t *testing.T) {
 	s := limittest.Serve(t, start, httplimit.Options{Rules: []policy.Rule{limittest.Counting(t, "3/min", http.StatusUnauthorized, true)}})
 	for _, want := range []int{408, 408, 408, 429} {

@@ -82,7 +82,7 @@ func starting(config fiber.Config, more func(*fiber.App, *limittest.Signals)) li
 	return func(t *testing.T, mw *httplimit.Middleware, s *limittest.Signals) string {
 		config.ErrorHandler = answerError
 		config.TrustProxy, config.ProxyHeader = true, fiber.HeaderXForwardedFor
-		config.TrustProxyConfig = fiber.TrustProxyConfig{Loopback: true} // which makes c.IP() what a client says
+		config.TrustProxyConfig = fiber.TrustProxyConfig{Loopback: true} // so c.IP() is what a client sends
 		app := fiber.New(config)
 		app.Use(recovery.New(), fiberlimit.New(mw))
 		routes(app, s)

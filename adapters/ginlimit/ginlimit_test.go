@@ -42,10 +42,10 @@ func status(way string) int {
 	return http.StatusUnauthorized
 }
 
-// start serves an application with a Recovery on both sides of the limits, which in front of
-// them answers errors that handlers have recorded.
+// start serves an application with a Recovery on both sides of the limits. In front of them,
+// the application answers errors that handlers have recorded.
 func start(t *testing.T, mw *httplimit.Middleware, s *limittest.Signals) string {
-	r := gin.New() // which trusts all proxies
+	r := gin.New() // it trusts all proxies
 	r.Use(gin.RecoveryWithWriter(io.Discard), func(c *gin.Context) {
 		c.Next()
 		if len(c.Errors) > 0 && !c.Writer.Written() {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 )
 
-// TestBounds: the copy of a bound is that of the package that enforces it.
+// TestBounds: the copy of a bound equals the bound in the package that enforces it.
 func TestBounds(t *testing.T) {
 	if maxRefill != bounds.MaxRefill {
 		t.Errorf("%v here, %v where it is enforced", maxRefill, bounds.MaxRefill)

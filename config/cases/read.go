@@ -99,15 +99,15 @@ func (d decoder) testCase(n *yaml.Node) testCase {
 	base.request = policy.Request{Method: "GET", Path: "/"}
 	var steps *yaml.Node
 	d.Mapping(n, "a case",
-		d.Word("name", "What must hold.", &c.name).Required(),
+		d.Word("name", "Statement that must hold.", &c.name).Required(),
 		d.Scalar("start", "Instant of the start (default 2026-01-01T00:00:00Z).", func(n *yaml.Node, s string) {
 			var err error
 			if c.start, err = time.Parse(time.RFC3339, s); err != nil {
 				d.Fault(n, "start is %q; use an instant, such as 2026-03-01T10:00:00Z", document.Shorten(s))
 			}
 		}),
-		document.Key("given", "Requests of every step, but for the keys that it gives itself.", func(n *yaml.Node) { base = d.given(n, base) }),
-		document.Key("steps", "Requests in the order of their times, and what is expected of each.", func(n *yaml.Node) {
+		document.Key("given", "Requests of every step; a step may replace each key.", func(n *yaml.Node) { base = d.given(n, base) }),
+		document.Key("steps", "Requests in the order of their times, each with its expected result.", func(n *yaml.Node) {
 			if steps = n; d.Recording() {
 				d.List(n, func(n *yaml.Node) { d.step(n, base, 0) })
 			}
@@ -163,7 +163,7 @@ func (d decoder) step(n *yaml.Node, base given, at time.Duration) step {
 	return s
 }
 
-// given reads requests. Fields left out are those of the case.
+// given reads requests. Missing fields are those of the case.
 func (d decoder) given(n *yaml.Node, base given) given {
 	g, host := base, base.request.Host
 	d.Mapping(n, "given",
@@ -229,7 +229,7 @@ func (d decoder) response(n *yaml.Node, r *policy.Response) {
 		d.Number("status", "Status (default 200).", 100, 599, &status),
 		d.Number("bytes", "Bytes of the response (default 0).", 0, sluice.MaxQuota, &r.Written),
 		d.Number("read", "Bytes of the request's body that were read (default: all).", 0, sluice.MaxQuota, &r.Read),
-		d.Flag("unseen", "There is no response that could be seen (default false).", &r.Unseen),
+		d.Flag("unseen", "The client left before the response (default false).", &r.Unseen),
 		d.Duration("took", "Time until its end (default 0s).", 0, 24*time.Hour, &r.Took),
 		document.Key("headers", "Header fields of the response, each with its values.", func(n *yaml.Node) { headers = d.values(n, "headers", textproto.CanonicalMIMEHeaderKey) }),
 	)

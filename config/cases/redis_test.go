@@ -22,7 +22,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// TestCasesOnRedis: the cases of all files come out on every server as in memory, to the µs.
+// TestCasesOnRedis: the cases of all files have the same results on every server as in memory,
+// to the µs.
 func TestCasesOnRedis(t *testing.T) {
 	files, err := filepath.Glob("../../examples/configs/*.cases.yaml")
 	if err != nil || len(files) == 0 {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bounds is what limits, plans and leases may hold at most, and some defaults:
-// numbers that the documentation of package sluice states and its Validate methods
-// enforce. Within them every decision is computed exactly, in this process and in a
+// Package bounds has the bounds of limits, plans and leases, and some defaults: the
+// documentation of package sluice states these numbers, and its Validate methods enforce them.
+// Within them every decision is computed exactly, in this process and in a
 // script on Redis alike.
 package bounds
 
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Of limits and plans.
+// Bounds of limits and plans.
 const (
 	MaxRefill    = 2 * 366 * 24 * time.Hour // longest time in which a bucket's Burst plus Debt plus Credit may refill
 	MaxLogQuota  = 1 << 16                  // units: largest Quota plus Debt of a sliding log
@@ -28,29 +28,29 @@ const (
 	DefaultPrecision = 27 // of a sliding histogram that names none
 )
 
-// MaxCounterQuota returns the largest Quota plus Debt of a sliding counter of so many
-// sub-windows. With one sub-window more, whose oldest units count in part, and a unit more in
-// each for denials, they sum up to less than 2^53.
+// MaxCounterQuota returns the largest Quota plus Debt of a sliding counter with that many
+// sub-windows. With one more sub-window, the oldest, which counts in part, and one more unit
+// in each for denials, the sum is less than 2^53.
 func MaxCounterQuota(subWindows int) int64 { return (1<<53-1)/int64(subWindows+1) - 1 }
 
-// Latest is the last instant that there is, in µs since 1970, in the year 2112: with what is
-// reserved for later, instants take 52 bits.
+// Latest is the last possible instant, in µs since 1970, in the year 2112: with the longest
+// reservation after it, instants take 52 bits.
 const Latest = 1<<52 - 1 - int64(time.Hour/time.Microsecond)
 
-// Of leases.
+// Bounds of leases.
 const (
 	MaxLeaseTTL     = time.Minute // longest TTL of leased units
 	DefaultLeaseTTL = time.Second // longest TTL that follows from the limits
 )
 
-// Of holds.
+// Bounds of holds.
 const (
 	MaxHoldID   = 256         // bytes of an id
-	MaxHolds    = 1024        // open holds of a key under a limit, and those over that are kept at least
-	LeastMemory = time.Minute // for which the id of a hold that is over is kept
+	MaxHolds    = 1024        // open holds of a key under a limit, and the least number of ended holds that are kept
+	LeastMemory = time.Minute // for which the id of an ended hold is kept
 )
 
-// Of rules.
+// Bounds of rules.
 const (
 	MaxRules      = 100_000 // of a policy
 	MaxLevels     = 8       // of a rule, and candidates of a level
@@ -61,31 +61,31 @@ const (
 	DefaultLease     = 10 * time.Minute // TTL of an in-flight limit that names none
 	DefaultQueue     = 10_000           // requests that are delayed at once
 	ShapeTurn        = time.Minute      // how long bytes wait for their turn if their rule has no MaxWait
-	LeastShaped      = 256              // bytes that a limit that shapes must grant at once at least: of fewer, each costs more to decide than to send
+	LeastShaped      = 256              // bytes that a limit that shapes must grant at once at least: fewer cost more to decide than to send
 	DefaultReadAhead = 64 << 20         // bytes of bodies that are kept at once
 
 	MaxFileBytes = 32 << 20 // of a configuration file
 )
 
-// Of stores, and of what is put around one that is far away.
+// Bounds of stores, and of package remote.
 const (
-	DefaultMaxKeys      = 1 << 20 // that one in memory holds
+	DefaultMaxKeys      = 1 << 20 // keys in a memory store
 	DefaultRedisTimeout = time.Second
 
-	DefaultTimeout     = 100 * time.Millisecond // of a call, as its caller sees it
-	DefaultLateTimeout = 800 * time.Millisecond // for which an answer is awaited after that
+	DefaultTimeout     = 100 * time.Millisecond // of a call, for its caller
+	DefaultLateTimeout = 800 * time.Millisecond // for which an answer is awaited after the timeout
 	DefaultProbe       = 500 * time.Millisecond // between attempts to reach a store that is down
-	DefaultFailures    = 5                      // in a row, after which it is taken to be down
+	DefaultFailures    = 5                      // by which failed calls exceed the others when the store counts as down
 	DefaultMaxInFlight = 1024                   // calls
-	DefaultMaxOwed     = 1 << 16                // slots that are still to be released
-	DefaultNearKeys    = 1 << 16                // whose denials and leases are remembered
-	MaxNodes           = 1 << 16                // that a limit is shared among
+	DefaultMaxOwed     = 1 << 16                // keys that owe units, and slots to be released
+	DefaultNearKeys    = 1 << 16                // keys whose denials and leases are remembered
+	MaxNodes           = 1 << 16                // nodes that share a limit
 
-	MaxDenialAge = time.Second // for which a denial is remembered at most
-	Drift        = 1000        // clocks differ in rate by one part in this at most; those kept by NTP by half of that
+	MaxDenialAge = time.Second // longest time for which a denial is remembered
+	Drift        = 1000        // rates of clocks differ by at most one part in this; with NTP by half of that
 )
 
-// UndoTimeout is how long units are given back once no caller waits.
+// UndoTimeout is the longest time for which units are given back after their caller has left.
 const UndoTimeout = time.Second
 
 // Undo returns a context in which to give units back. It has the values of ctx, does not end

@@ -12,8 +12,8 @@ import (
 )
 
 // Whatever a client sends in the header, its address is the one that the outermost trusted
-// proxy saw: here client, behind two proxies, one of which appends to the last line while the
-// other adds a line.
+// proxy saw: here client, behind two proxies. One proxy appends to the last line, the other
+// adds a line.
 const (
 	client = "198.51.100.7"
 	outer  = "10.1.1.1"

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clock is the time of code that waits: the machine's, or one that a caller moves.
+// Package clock is the clock of code that waits: the machine's, or one that a caller moves.
 package clock
 
 import (
@@ -34,8 +34,8 @@ func (c Clock) After(d time.Duration) (over <-chan struct{}, stop func() bool) {
 	return done, c.AfterFunc(d, func() { close(done) })
 }
 
-// Jitter returns between a half and the whole of d, so that those who wait do not go on
-// together.
+// Jitter returns a random time between half of d and d, so that several waiters do not
+// continue at the same time.
 func Jitter(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1) //nolint:gosec // it guards no secret
 }

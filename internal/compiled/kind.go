@@ -5,8 +5,7 @@ package compiled
 
 import "slices"
 
-// Kind is which Algorithm of package sluice a limit has, without its options. It is part
-// of the stored formats.
+// Kind is the Algorithm of a limit, without its options. It is part of the stored formats.
 type Kind uint8
 
 // The kinds, in the order of the algorithms.

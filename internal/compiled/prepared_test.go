@@ -34,8 +34,8 @@ func TestPreparedKeepsOwnersApart(t *testing.T) {
 	}
 }
 
-// TestPreparedIsBounded: owners that come and go leave no more than a few values
-// behind, and the last one always finds its own.
+// TestPreparedIsBounded: owners that come and go leave only a few values, and the last owner
+// always finds its own.
 func TestPreparedIsBounded(t *testing.T) {
 	plan := testkit.Compile(t, "s", sluice.PerMinute(1))
 	owners := make([]*compiled.Prepared[int], 100)

@@ -25,7 +25,7 @@ type period struct {
 }
 
 // Context returns a context for a call that begins now, which must be the machine's time. It
-// ends after timeout, or up to 1/64 of it sooner, and by nothing else.
+// ends after timeout, or up to 1/64 of it sooner, and is never cancelled.
 func (s *Shared) Context(now time.Time, timeout time.Duration) context.Context {
 	old := s.current.Load()
 	if old != nil && now.Before(old.end) {

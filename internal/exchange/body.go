@@ -73,7 +73,7 @@ func (b *Body) Read(p []byte) (int, error) {
 // next reads from the source, within the bound of size.
 func (b *Body) next(p []byte) (int, error) {
 	if b.most > 0 {
-		// One more byte tells a larger body from one of that size.
+		// One more byte distinguishes a larger body from one of that size.
 		p = p[:min(int64(len(p)), b.most-b.read.Load()+1)]
 	}
 	n, err := b.source.Read(p)
@@ -124,7 +124,7 @@ const open, begun, denied = 0, 1, 2
 
 // Meter calls take with each part of the request's body before the part is passed on; last
 // means that no part follows. If take returns false, the body ends, and refuse writes the
-// response in the place of the inner handlers. A response that has begun is cut off. The
+// response in place of the inner handlers. A response that has begun is cut off. The
 // response to a denial keeps the header fields set before the call of Meter.
 func (x *Exchange) Meter(take func(n int, last bool) bool, refuse func()) {
 	x.meter.take, x.meter.refuse, x.meter.before = take, refuse, x.Header().Clone()

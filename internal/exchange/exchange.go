@@ -27,10 +27,10 @@ type Exchange struct {
 	// OnHeader, if not nil, is called before the status of the response, or of an
 	// informational one, is sent.
 	OnHeader func(status int)
-	// Failed means that the response is a handler's own, in the place of an upstream's.
+	// Failed means that the response is a handler's own, in place of an upstream's.
 	Failed bool
 
-	// Settlement, if not nil, is a handler's work to be done when the response is known.
+	// Settlement, if not nil, is the work of a handler once the response is known.
 	Settlement *Settlement
 
 	upstream *Upstream // nil if nobody observes it
@@ -193,8 +193,7 @@ func (x *Exchange) Running() { x.running = true }
 func (x *Exchange) Runs() bool { return x.running }
 
 // Lost reports whether an upstream may have acted on the request without a response that was
-// seen. It is true, too, if no handler has written a response, such as one that did not have
-// the writer.
+// seen. It is also true if no handler has written a response, for example without the writer.
 func (x *Exchange) Lost() bool { return x.lost || x.status == 0 }
 
 // Slow slows the response and the upload down, in addition to any Pace before. A nil Pace does
@@ -228,13 +227,13 @@ func (x *Exchange) Stall(d time.Duration, r *http.Request) {
 // at any time, once the response has begun.
 func (x *Exchange) Streams() { x.stall.unboundReads() }
 
-// Bare means that the response is its header alone. A flush before that is known would send
+// Bare means that the response consists of its header. A flush before that is known would send
 // the header without its end.
 func (x *Exchange) Bare() { x.bare = true }
 
-// LeastRate bounds how slowly the client may send a body that is being read. The body may be
-// waited for 10 s, and longer by the time that the bytes received take at that many bytes a
-// second. It must be called after Stall, whose bound is for a single wait. The goroutine that
+// LeastRate bounds how slowly the client may send a body that is being read. A body may keep
+// the reader waiting for 10 s, plus the time that the received bytes take at that rate. It
+// must be called after Stall, whose bound is for a single wait. The goroutine that
 // reads calls slow when a body is cut off for its rate.
 func (x *Exchange) LeastRate(bytes int64, slow func()) {
 	x.stall.rate = rate{least: bytes, left: bodyGrace, slow: slow}

@@ -43,7 +43,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestStatus: the Exchange knows the status sent, or that none was.
+// TestStatus: the Exchange knows the status that was sent, if any.
 func TestStatus(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -5,11 +5,11 @@ package exchange
 
 import "time"
 
-// bodyGrace is how long a body may be waited for at any rate.
+// bodyGrace is how long a body may keep the reader waiting at any rate.
 const bodyGrace = 10 * time.Second
 
-// rate is how long a body may still be waited for. Every byte extends it, up to a bound. Time
-// without a Read does not count, as the client is not the slow side then.
+// rate bounds how long a body may still keep the reader waiting. Every byte extends it, up to
+// a bound. Time without a Read does not count, as the client is not the slow side then.
 type rate struct {
 	least int64         // bytes a second; 0: no bound
 	left  time.Duration // of waiting

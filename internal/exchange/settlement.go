@@ -8,8 +8,8 @@ import (
 	"net/http"
 )
 
-// Settlement is a handler's work once a request's response is known. An inner handler that
-// passes the request on to an upstream may take it over, and return before the response.
+// Settlement is the work of a handler once a request's response is known. An inner handler
+// that passes the request on to an upstream may take it over, and return before the response.
 type Settlement struct {
 	// Settle corrects the request's charge. It blocks for at most a second.
 	Settle func(Outcome)
@@ -78,7 +78,7 @@ func TakeOver(w http.ResponseWriter) func(Outcome) {
 	}
 }
 
-// settlements returns those of the handlers around w, inner ones first.
+// settlements returns the settlements of the handlers around w, inner ones first.
 func settlements(w http.ResponseWriter) iter.Seq[*Settlement] {
 	return func(yield func(*Settlement) bool) {
 		for x := range around(w) {

@@ -27,7 +27,7 @@ func TestSettlements(t *testing.T) {
 	r := post(t, "")
 	outer, w := exchange.Count(httptest.NewRecorder(), r)
 	inner, w := exchange.Count(w, r)
-	_, w = exchange.Begin(struct{ unwrapper }{unwrapper{w}}, r) // a foreign writer lies between
+	_, w = exchange.Begin(struct{ unwrapper }{unwrapper{w}}, r) // with a foreign writer in between
 	if exchange.Settles(w) {
 		t.Error("settles, and nobody has to")
 	}

@@ -18,7 +18,7 @@ type stall struct {
 	d        time.Duration // how long a connection may stand still; 0: without a bound
 	reads    bool          // the request has a body
 	stream   bool          // of HTTP/2: a deadline ends it also while nothing is written
-	switched bool          // protocol: another goroutine may still read the body
+	switched bool          // the protocol was switched: another goroutine may still read the body
 	cut      atomic.Bool   // the response is cut off
 
 	mu              sync.Mutex    // guards the reads' state, which the writer of the response may change
@@ -53,7 +53,7 @@ func (s *stall) write() error {
 		return nil
 	}
 	err := s.x.setWriteDeadline(time.Now().Add(s.d))
-	if s.cut.Load() { // cut meanwhile, whose deadline this call may have replaced
+	if s.cut.Load() { // cut meanwhile: this call may have replaced its deadline
 		return errors.Join(errCut, s.x.setWriteDeadline(past))
 	}
 	if errors.Is(err, http.ErrNotSupported) {
@@ -99,7 +99,7 @@ func (s *stall) beginRead() error {
 // means that the connection is gone; the read reports it, too.
 func (s *stall) boundContinue() {
 	_ = s.x.setWriteDeadline(time.Now().Add(s.d))
-	if s.cut.Load() { // cut meanwhile, whose deadline this call may have replaced
+	if s.cut.Load() { // cut meanwhile: this call may have replaced its deadline
 		_ = s.x.setWriteDeadline(past)
 	}
 }

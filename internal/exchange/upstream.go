@@ -16,8 +16,8 @@ type Upstream struct {
 	// Status is the status of the upstream's response, or 0 without one. It differs from the
 	// status of an error response that the handler sends.
 	Status int
-	// Err is why no response came, or only a part; nil if it came whole. For a client that
-	// left it is context.Canceled.
+	// Err is the reason why no response came, or only a part of one; nil if it came whole. For
+	// a client that left it is context.Canceled.
 	Err    error
 	Header time.Duration // from passing on the request to the response's header; 0 without one
 	Took   time.Duration // until the end of the response or the attempt

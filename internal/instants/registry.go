@@ -5,9 +5,9 @@
 // wait in this process.
 //
 // Requests with the same charges form a line. The first to wait in a line has its first
-// instant, the second its second, and so on. A request that leaves takes no instant along:
-// those behind it get earlier ones, and the last instant is free for the next request. A free
-// instant is given back when it is due, or when a request with one of its keys and other
+// instant, the second its second, and so on. A request that leaves takes no instant along: the
+// requests behind it get earlier ones, and the last instant is free for the next request. A
+// free instant is given back when it is due, or when a request with one of its keys and other
 // charges comes.
 package instants
 
@@ -27,14 +27,14 @@ type Charge[K comparable] struct {
 	Cost int64
 }
 
-// Instant is the time at which a request may go on, and the receipt of its charges.
+// Instant is the time at which a request may pass, and the receipt of its charges.
 type Instant[R any] struct {
 	Due     time.Time
 	Receipt R
 }
 
-// Registry holds the lines of a process. It is safe for concurrent use; while locked it
-// neither blocks nor calls out. It has no goroutine: each line has a timer.
+// Registry holds the lines of a process. It is safe for concurrent use; while it is locked it
+// neither blocks nor calls functions of its user. It has no goroutine: each line has a timer.
 type Registry[K comparable, R any] struct {
 	giveBack func([]R)
 	now      func() time.Time
@@ -49,8 +49,8 @@ type Registry[K comparable, R any] struct {
 	vacant map[K]map[*line[K, R]]struct{}
 }
 
-// New returns a Registry of at most so many free instants, on a clock with its timers. A free
-// instant that is due is given back by giveBack, which a goroutine of its own calls.
+// New returns a Registry of at most most free instants, on a clock with its timers. A
+// goroutine of its own calls giveBack with the free instants that are due.
 func New[K comparable, R any](most int, now func() time.Time, after func(time.Duration, func()) (stop func() bool), giveBack func([]R)) *Registry[K, R] {
 	return &Registry[K, R]{
 		giveBack: giveBack, now: now, after: after, seed: maphash.MakeSeed(), most: int64(most),
@@ -68,11 +68,11 @@ func (r *Registry[K, R]) Resize(most int) {
 // Free returns the number of free instants.
 func (r *Registry[K, R]) Free() int { return int(r.free.Load()) }
 
-// Claim makes a request wait for a free instant of its line, if there is one until by: it is at,
-// unless a request ahead leaves. Otherwise w is nil, and others holds the receipts of free
-// instants under the same keys in other lines, the latest of each line first: these must be
-// given back before the store is asked for an instant. For a request that may not wait by is
-// zero, and others includes its own line.
+// Claim makes a request wait for a free instant of its line, if there is one no later than by.
+// at is that instant; the request gets an earlier one if a request ahead leaves. Otherwise w
+// is nil, and others holds the receipts of free instants under the same keys in other lines,
+// the latest of each line first: these must be given back before the store is asked for an
+// instant. For a request that may not wait by is zero, and others includes its own line.
 func (r *Registry[K, R]) Claim(charges []Charge[K], by time.Time) (w *Waiter[K, R], at Instant[R], others []R) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,7 +133,7 @@ func (r *Registry[K, R]) wait(l *line[K, R], ahead int) *Waiter[K, R] {
 	return w
 }
 
-// find returns the line with these charges, nil if there is none.
+// find returns the line with these charges, or nil.
 func (r *Registry[K, R]) find(charges []Charge[K]) *line[K, R] {
 	if l := r.lines[r.hash(charges)]; l != nil && slices.Equal(l.charges, charges) {
 		return l
@@ -173,8 +173,8 @@ func (r *Registry[K, R]) arm(l *line[K, R]) {
 	l.stop = r.after(due.Sub(r.now()), func() { r.fire(l, due) })
 }
 
-// fire lets the requests of due instants go on, and gives the free ones back. The instant of the
-// timer is due, whatever the clock says.
+// fire ends the wait of the requests whose instants are due, and gives the free instants back.
+// The instant of the timer is due, whatever the clock says.
 func (r *Registry[K, R]) fire(l *line[K, R], due time.Time) {
 	if now := r.now(); now.After(due) {
 		due = now

@@ -45,8 +45,7 @@ func of(key string, cost int64) []Charge[string] {
 	return []Charge[string]{{Key: key, Plan: 1, Cost: cost}}
 }
 
-// enter makes a request wait for an instant in that many seconds, which is also its
-// receipt.
+// enter makes a request wait for the instant after second seconds, which is also its receipt.
 func (r *room) enter(charges []Charge[string], second int) *Waiter[string, int] {
 	return r.Enter(charges, Instant[int]{Due: r.start.Add(time.Duration(second) * time.Second), Receipt: second})
 }
@@ -61,7 +60,7 @@ func leave(t *testing.T, w *Waiter[string, int]) []int {
 	return back
 }
 
-// check waits for requests to go on, one after another, at these instants.
+// check waits for requests to proceed, one after another, at these instants.
 func (r *room) check(t *testing.T, waiters []*Waiter[string, int], seconds ...int) {
 	t.Helper()
 	for i, w := range waiters {
@@ -113,7 +112,7 @@ func TestThoseBehindMoveUp(t *testing.T) {
 	})
 }
 
-// TestAnswersOutOfOrder: a request with an earlier instant goes on earlier, whichever was
+// TestAnswersOutOfOrder: a request with an earlier instant proceeds earlier, whichever was
 // reported first.
 func TestAnswersOutOfOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -164,7 +163,7 @@ func TestWhoDoesNotWait(t *testing.T) {
 	})
 }
 
-// TestFreeInstantsAreBounded: beyond the bound the last is given back at once.
+// TestFreeInstantsAreBounded: beyond the bound the last free instant is given back at once.
 func TestFreeInstantsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRoom(1)
@@ -200,9 +199,9 @@ func TestAlone(t *testing.T) {
 	})
 }
 
-// TestRandomLines: in any order of requests, each instant is used once, by one request or by
-// none; no request goes on later than at its reserved or claimed instant; and none overtakes
-// another in a line.
+// TestRandomLines: in any order of requests, each instant is used by one request at most; no
+// request proceeds later than its reserved or claimed instant; and none overtakes another in a
+// line.
 func TestRandomLines(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {

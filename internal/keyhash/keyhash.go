@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keyhash hashes texts to 64 bits that spread over all of them, under a
-// secret that can be kept and shared.
+// Package keyhash hashes texts to evenly spread 64 bits, under a secret that can be stored and
+// shared.
 package keyhash
 
 import (
@@ -11,7 +11,7 @@ import (
 	"math/bits"
 )
 
-// Secret keys a hash: without it nobody can make two texts meet. Equal ones
+// Secret is the key of a hash: without it nobody can make two texts collide. Equal Secrets
 // hash alike everywhere.
 type Secret [4]uint64
 
@@ -22,7 +22,7 @@ func New() Secret {
 	return Of(raw)
 }
 
-// Of returns the Secret of so many random bytes.
+// Of returns the Secret made of random bytes.
 func Of(raw [32]byte) Secret {
 	var s Secret
 	for i := range s {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicegate/sluice/internal/keyhash"
 )
 
-// known is the secret of bytes 0 to 31.
+// known returns the secret of bytes 0 to 31.
 func known() keyhash.Secret {
 	var raw [32]byte
 	for i := range raw {
@@ -20,8 +20,8 @@ func known() keyhash.Secret {
 	return keyhash.Of(raw)
 }
 
-// TestSum: processes of all versions hash alike, as snapshots and the nodes of a
-// store share hashes.
+// TestSum: all versions of the program hash alike, as snapshots and the nodes of a store share
+// hashes.
 func TestSum(t *testing.T) {
 	secret := known()
 	for _, c := range []struct {

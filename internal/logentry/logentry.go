@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package logentry is how a log writes units spent at one instant: one word, the
-// instant in the upper bits and the units in those below, or two, the second holding
-// the units where those are more than fit. Bit 0 reports a second word. Of units that
-// were denied, one is a word without units, and more are always two words, of which
-// the second has its highest bit set.
+// Package logentry is the format in which a log stores the units spent at one instant. An
+// entry is one word, with the instant in the upper bits and the units below, or two words, the
+// second with the units, if they do not fit into the first. Bit 0 is set if there is a second
+// word. One denied unit is a word without units; several denied units are always two words,
+// the second with its highest bit set.
 package logentry
 
 import "math/bits"
 
-// Format is how many bits of a word are an instant's, which are its lowest. Up to
-// narrow, words have 56 bits, else 64.
+// Format is the number of low bits of an instant that a word holds. Up to narrow, words
+// have 56 bits, otherwise 64.
 type Format uint
 
 const (
@@ -23,13 +23,13 @@ const (
 // Denied is set in a second word if the units were denied.
 const Denied = 1 << 63
 
-// maxWait is how long a reservation waits at most, in µs.
+// maxWait is the longest wait of a reservation, in µs.
 const maxWait = 3600 * 1000 * 1000
 
-// Of returns the format of a log or histogram with a window of so many µs. A histogram
-// has few entries of many units, and so needs more bits for these: all its entries were
-// spent in a window that ends with the newest, or within the longest wait before that,
-// so the lowest bits of an instant tell which it is.
+// Of returns the format of a log or histogram with a window in µs. A histogram has few entries
+// of many units, and so needs more bits for units. All its entries lie in a window that ends
+// with the newest, or within the longest wait before that, so the lowest bits of an instant
+// are enough.
 func Of(histogram bool, window int64) Format {
 	if !histogram {
 		return Whole
@@ -37,7 +37,7 @@ func Of(histogram bool, window int64) Format {
 	return Format(bits.Len64(uint64(max(window, maxWait) - 1)))
 }
 
-// Bytes returns how many bytes a word has.
+// Bytes returns the number of bytes of a word.
 func (f Format) Bytes() int {
 	if f <= narrow {
 		return 7
@@ -45,16 +45,16 @@ func (f Format) Bytes() int {
 	return 8
 }
 
-// Low returns how many bits of a word are below the instant: those of the units, and
-// bit 0.
+// Low returns the number of bits of a word below the instant: the bits of the units, and bit
+// 0.
 func (f Format) Low() uint { return (uint(8*f.Bytes()) - uint(f)) & 63 }
 
-// Many stands in the place of units that are in a second word.
+// Many stands in place of units that are in a second word.
 func (f Format) Many() uint64 { return 1<<(f.Low()-1) - 1 }
 
 func (f Format) mask() uint64 { return 1<<(f&63) - 1 }
 
-// Pack returns the words of an entry, the second 0 if there is none.
+// Pack returns the words of an entry. The second is 0 if one word is enough.
 func (f Format) Pack(at, units int64, denied bool) (first, second uint64) {
 	word, many := uint64(at)&f.mask()<<f.Low(), f.Many()
 	switch {

@@ -49,8 +49,8 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestAt: an instant is read again as long as the newest is in the same window, or as
-// far ahead of it as the longest wait.
+// TestAt: an instant reads back while the newest one is ahead of it by less than a window, or
+// than the longest wait.
 func TestAt(t *testing.T) {
 	for _, window := range []time.Duration{time.Microsecond, time.Minute, 1<<32*time.Microsecond - 1000, 1 << 32 * time.Microsecond, 1<<32*time.Microsecond + 1000, 24 * time.Hour, sluice.MaxWindow} {
 		f := logentry.Of(true, window.Microseconds())

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package placeholder reads the texts of answers, in which words in braces stand for values:
-// package policy checks them, and package httplimit puts the values in.
+// package policy checks them, and package httplimit fills in the values.
 package placeholder
 
 import (

@@ -5,8 +5,8 @@ package redistest
 
 import "testing"
 
-// Address is one that leads to the first of two servers, as a name or a TCP proxy does,
-// and can come to lead to the second while its open connections stay.
+// Address is an address of the first of two servers, like a name or a TCP proxy. It can be
+// switched to the second server while its open connections stay.
 type Address struct {
 	*Proxy
 	Old, New *Server
@@ -25,10 +25,10 @@ func StartAddress(t testing.TB) *Address {
 	return a
 }
 
-// URL returns the address's URL, as [Patient] as can be.
+// URL returns the URL of the address, with [Patient].
 func (a *Address) URL() string { return "redis://" + a.Addr + Patient }
 
-// Demote has the old server take no writes: it answers with READONLY, MASTERDOWN,
+// Demote makes the old server refuse writes: it answers with READONLY, MASTERDOWN,
 // NOREPLICAS or LOADING. The last breaks its connections, and lasts for minutes.
 func (a *Address) Demote(t testing.TB, word string) {
 	t.Helper()
@@ -50,5 +50,5 @@ func (a *Address) Demote(t testing.TB, word string) {
 	}
 }
 
-// Lead has the connections that are made from now on go to the new server.
+// Lead directs new connections to the new server.
 func (a *Address) Lead() { a.Point(a.New.Addr) }

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// ScriptCalls returns how many scripts the server has run since the last time.
+// ScriptCalls returns how many scripts the server has run since the last call.
 func ScriptCalls(t *testing.T, client *Client) (n int) {
 	t.Helper()
 	for line := range strings.Lines(Do(t, client, "INFO", "commandstats")) {
@@ -67,8 +67,8 @@ func texts(t testing.TB, reply Reply, command ...string) []string {
 	return list
 }
 
-// Do is [Do] over a connection that ends with the command, which may be run twice: a
-// server that sentinels make a replica breaks its connections once.
+// Do is [Do] over a connection of its own. It may run the command twice: a server that
+// sentinels make a replica breaks its connections once.
 func (s *Server) Do(t testing.TB, command ...string) string {
 	t.Helper()
 	return text(t, s.askOnce(t, command), command)

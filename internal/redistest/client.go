@@ -30,10 +30,11 @@ type Client struct {
 	first  *node
 	nodes  map[string]*node // by address
 	mu     sync.Mutex
-	owners map[string]*node // of a Cluster: by the tag of a key, as far as MOVED has named them
+	owners map[string]*node // of a Cluster: by the tag of a key, if MOVED has named them
 }
 
-// newClient returns a client of servers that are a Cluster or, if it is not, of the first.
+// newClient returns a client of a Cluster of servers or, if cluster is false, of the first
+// server.
 func newClient(cluster bool, servers ...*Server) *Client {
 	c := &Client{nodes: make(map[string]*node)}
 	for _, s := range servers {
@@ -164,7 +165,7 @@ func (c *Client) owner(command []string) *node {
 	return c.first
 }
 
-// tagOf returns the part of a command's key that decides on its node.
+// tagOf returns the part of a command's key that determines its node.
 func tagOf(command []string) string {
 	key := command[min(1, len(command)-1)]
 	if strings.HasPrefix(command[0], "EVAL") {
@@ -178,7 +179,7 @@ func tagOf(command []string) string {
 }
 
 // redirected reports whether a command must be sent again, as another node owns its key. If
-// the node asks for that once, redirected sends the command there.
+// the node has answered ASK, redirected sends the command there itself.
 func (c *Client) redirected(ctx context.Context, command []string, r *Reply) bool {
 	if !r.Refused {
 		return false

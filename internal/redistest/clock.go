@@ -16,11 +16,11 @@ import (
 // Clocked is a server whose wall clock the test sets: libfaketime shows it the time.
 type Clocked struct {
 	*Server
-	file string // says by how much its clock is ahead
+	file string // has the time by which its clock is ahead
 }
 
-// StartClocked starts a server whose clock is ahead of the machine's by so much, which may be
-// negative. args are as those of [Start].
+// StartClocked starts a server whose clock is ahead of the machine's. ahead may be negative.
+// args are as those of [Start].
 func StartClocked(t testing.TB, b Binary, ahead time.Duration, args ...string) *Clocked {
 	t.Helper()
 	libraries, err := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")

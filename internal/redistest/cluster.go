@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// slots is how many hash slots a Cluster has.
+// slots is the number of hash slots of a Cluster.
 const slots = 16384
 
 // Cluster is a running Redis Cluster.
@@ -24,9 +24,9 @@ type Cluster struct {
 	Replicas []*Server // the i-th is a replica of the i-th master
 }
 
-// StartCluster starts a Cluster of so many masters, with a replica each if
-// replicas is set. It is stopped when the test ends. A node that a busy machine
-// holds up for some seconds stays what it is: see [Cluster.Hasten].
+// StartCluster starts a Cluster of masters, with a replica each if replicas is set. It is
+// stopped when the test ends. A node that a busy machine delays for some seconds does not
+// change its role: see [Cluster.Hasten].
 func StartCluster(t testing.TB, b Binary, masters int, replicas bool) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -59,7 +59,7 @@ func StartCluster(t testing.TB, b Binary, masters int, replicas bool) *Cluster {
 	return c
 }
 
-// Hasten has a replica take the place of its master within seconds.
+// Hasten makes a replica replace a lost master within seconds.
 func (c *Cluster) Hasten(t testing.TB) {
 	t.Helper()
 	c.timeout(t, 2*time.Second)
@@ -72,7 +72,7 @@ func (c *Cluster) timeout(t testing.TB, d time.Duration) {
 	}
 }
 
-// meet lets nodes know each other.
+// meet introduces the nodes to each other.
 func meet(t testing.TB, nodes []*Server) {
 	t.Helper()
 	first := nodes[0].Client(t)
@@ -103,7 +103,7 @@ func joinCluster(t testing.TB, masters []*Server) {
 	}
 }
 
-// URL returns the URL of the Cluster, as [Patient] as can be.
+// URL returns the URL of the Cluster, with [Patient].
 func (c *Cluster) URL() string {
 	var addrs []string
 	for _, s := range c.nodes() {
@@ -125,7 +125,7 @@ func (s *Server) busPort() string {
 	return strconv.Itoa(s.Port + 10000)
 }
 
-// waitInfo waits until the server says all of lines about itself.
+// waitInfo waits until the server's INFO has all lines.
 func waitInfo(t testing.TB, s *Server, section string, lines ...string) {
 	t.Helper()
 	client := s.Client(t)

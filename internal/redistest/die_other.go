@@ -7,5 +7,5 @@ package redistest
 
 import "os/exec"
 
-// dieWithParent does nothing where no such thing exists.
+// dieWithParent does nothing: these systems cannot kill a process with its parent.
 func dieWithParent(*exec.Cmd) {}

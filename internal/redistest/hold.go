@@ -10,7 +10,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// HoldUp makes servers wait with writes until resume is called.
+// HoldUp makes servers delay writes until resume is called.
 func HoldUp(t testing.TB, servers ...*Server) (resume func()) {
 	t.Helper()
 	var clients []*Client
@@ -26,7 +26,7 @@ func HoldUp(t testing.TB, servers ...*Server) (resume func()) {
 	}
 }
 
-// AwaitBlocked waits until so many clients, as text, wait for the server to go on.
+// AwaitBlocked waits until n clients, a number as text, wait for the server to resume.
 func AwaitBlocked(t testing.TB, s *Server, n string) {
 	t.Helper()
 	client := s.Client(t)
@@ -35,7 +35,7 @@ func AwaitBlocked(t testing.TB, s *Server, n string) {
 	})
 }
 
-// Keys returns the names of all that a server keeps.
+// Keys returns the names of all keys of a server.
 func Keys(t testing.TB, client *Client) []string {
 	t.Helper()
 	return texts(t, client.Do(t.Context(), "KEYS", "*"), "KEYS")

@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// Manner is how a [Proxy] passes bytes on.
+// Manner is the way in which a [Proxy] passes bytes on.
 type Manner uint8
 
 // The manners.
 const (
 	Faithful   Manner = iota
-	Jittering         // one piece in 16 is cut, and comes up to a millisecond late
+	Jittering         // one piece in 16 is shortened, and comes up to a millisecond late
 	Lagging           // each piece 150 ms late
 	Delaying          // each piece two seconds late
 	Trickling         // a byte every 20 ms
 	Swallowing        // never
-	Cutting           // no connection lives
+	Cutting           // cuts all connections
 )
 
 // Proxy stands between clients and a server. It is safe for concurrent use.
@@ -44,28 +44,27 @@ type Proxy struct {
 	cut   atomic.Pointer[string] // the connection of the next script that has this text
 }
 
-// CutNext has the proxy cut the connection on which the next script goes, in place of
-// the reply.
+// CutNext has the proxy cut the connection of the next script in place of its reply.
 func (p *Proxy) CutNext() { p.CutNextWith("") }
 
-// CutNextWith is CutNext of scripts in whose arguments a text stands. The server runs it.
+// CutNextWith is CutNext for the next script with a text in its arguments. The server runs the
+// script.
 func (p *Proxy) CutNextWith(text string) { p.cut.Store(&text) }
 
-// CutWaits reports whether no script has gone since [Proxy.CutNext].
+// CutWaits reports whether no script has been sent since [Proxy.CutNext].
 func (p *Proxy) CutWaits() bool { return p.cut.Load() != nil }
 
 // Taken returns how many connections clients have made.
 func (p *Proxy) Taken() int { return int(p.taken.Load()) }
 
-// Point has the connections that are made from now on go to another server. Those
-// that are open stay.
+// Point directs new connections to another server. Open connections stay.
 func (p *Proxy) Point(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.target = target
 }
 
-// to returns where a connection goes.
+// to returns the address of the server for a new connection.
 func (p *Proxy) to() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,8 +74,8 @@ func (p *Proxy) to() string {
 // Held returns how many pieces wait to be passed on.
 func (p *Proxy) Held() int { return int(p.held.Load()) }
 
-// StartProxy starts a Proxy of target, an address, that passes on faithfully. It
-// ends with the test.
+// StartProxy starts a Proxy of target, an address, with the manner Faithful. It ends with the
+// test.
 func StartProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	var lc net.ListenConfig
@@ -128,7 +127,7 @@ func (p *Proxy) now() (Manner, <-chan struct{}) {
 	return p.manner, p.changed
 }
 
-// keep remembers c, unless connections are cut.
+// keep records c, unless connections are cut.
 func (p *Proxy) keep(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,8 +168,8 @@ func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 	group.Wait()
 }
 
-// pass copies from one side to the other until either ends, or until goes does not
-// let a piece go.
+// pass copies bytes from one side to the other until either ends, or until goes reports false
+// for a piece.
 func (p *Proxy) pass(ctx context.Context, to, from net.Conn, goes func([]byte) bool) {
 	defer p.drop(to)
 	defer p.drop(from)
@@ -179,7 +178,7 @@ func (p *Proxy) pass(ctx context.Context, to, from net.Conn, goes func([]byte) b
 		n, err := from.Read(buf)
 		if !goes(buf[:n]) {
 			p.drop(to)
-			_, _ = io.Copy(io.Discard, from) // whose end comes once it has what was sent to it
+			_, _ = io.Copy(io.Discard, from) // until the other side ends, after all that was sent to it
 			return
 		}
 		for rest := buf[:n]; len(rest) > 0; {
@@ -198,7 +197,7 @@ func (p *Proxy) pass(ctx context.Context, to, from net.Conn, goes func([]byte) b
 	}
 }
 
-// hold waits as long as the manner wants and returns how many of n bytes go now.
+// hold waits as the manner requires and returns how many of n bytes to send now.
 func (p *Proxy) hold(ctx context.Context, n int) (size int, ok bool) {
 	for {
 		m, changed := p.now()
@@ -228,8 +227,8 @@ func (p *Proxy) hold(ctx context.Context, n int) (size int, ok bool) {
 	}
 }
 
-// wait reports whether the time is over, rather than the manner another. It is not
-// ok if the proxy has ended.
+// wait waits for d. over is false if the manner has changed before; ok is false if the proxy
+// has ended.
 func (p *Proxy) wait(ctx context.Context, d time.Duration, changed <-chan struct{}) (over, ok bool) {
 	p.held.Add(1)
 	defer p.held.Add(-1)
@@ -238,7 +237,7 @@ func (p *Proxy) wait(ctx context.Context, d time.Duration, changed <-chan struct
 	select {
 	case <-timer.C:
 		return true, true
-	case <-changed: // what was delayed goes on as it would now
+	case <-changed: // delayed bytes follow the new manner
 		return false, true
 	case <-ctx.Done():
 		return false, false

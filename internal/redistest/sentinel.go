@@ -20,9 +20,9 @@ type Sentinel struct {
 	Sentinels       []*Server
 }
 
-// StartSentinel starts a master, a replica and three sentinels of which two
-// must agree. They are stopped when the test ends. A master that a busy machine holds up
-// for some seconds stays one: see [Sentinel.Hasten].
+// StartSentinel starts a master, a replica and three sentinels; two of them must agree. They
+// are stopped when the test ends. A master that a busy machine delays for
+// some seconds stays the master: see [Sentinel.Hasten].
 func StartSentinel(t testing.TB, b Binary) *Sentinel {
 	t.Helper()
 	s := &Sentinel{Master: Start(t, b, "--repl-diskless-sync-delay", "0")}
@@ -44,7 +44,7 @@ func StartSentinel(t testing.TB, b Binary) *Sentinel {
 	return s
 }
 
-// Hasten has the replica take the place of its master within seconds.
+// Hasten makes the replica replace a lost master within seconds.
 func (s *Sentinel) Hasten(t testing.TB) {
 	t.Helper()
 	for _, n := range s.Sentinels {

@@ -74,12 +74,12 @@ func Start(t testing.TB, b Binary, args ...string) *Server {
 	return s
 }
 
-// Patient is what the URL of a store has in tests of anything but its timeouts: a process
-// that a busy machine holds up for longer than a decision waits by default decides without
-// the store, as it should.
+// Patient is the query of the URL of a store in all tests except those of timeouts: if a busy
+// machine delays a process for longer than the default timeout, the process rightly decides
+// without the store.
 const Patient = "?timeout=1s"
 
-// URL returns the URL of a server without TLS, as [Patient] as can be.
+// URL returns the URL of a server without TLS, with [Patient].
 func (s *Server) URL() string { return "redis://" + s.Addr + Patient }
 
 func newServer(t testing.TB, b Binary, port int, args []string) *Server {
@@ -105,7 +105,7 @@ func (s *Server) Launch(t testing.TB) {
 	s.start(t, s.args)
 }
 
-// Await waits until the process answers: it may have to load what it had saved.
+// Await waits until the process answers: it may have to load its saved data.
 func (s *Server) Await(t testing.TB) {
 	t.Helper()
 	waitFor(t, s.Addr+" to answer", func(ctx context.Context) error {
@@ -133,14 +133,14 @@ func (s *Server) start(t testing.TB, args []string) {
 	s.ended = ended
 	go func() {
 		defer close(ended)
-		// It dies with the thread that started it, so that one must not end
-		// before, as some do.
+		// The process dies with the thread that started it, so that thread must not end
+		// before.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended says ProcessState
+			_ = cmd.Wait() // ProcessState has the result
 		}
 	}()
 	if err := <-started; err != nil {
@@ -154,7 +154,7 @@ func (s *Server) start(t testing.TB, args []string) {
 	})
 }
 
-// Output returns what the process has written.
+// Output returns the output of the process.
 func (s *Server) Output() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,15 +178,15 @@ func (s *Server) Kill(t testing.TB) {
 		var d net.Dialer
 		conn, err := d.DialContext(ctx, "tcp", s.Addr)
 		if err != nil {
-			return nil //nolint:nilerr // nobody listens: that is what is waited for
+			return nil //nolint:nilerr // nobody listens, as expected
 		}
 		_ = conn.Close()
 		return errors.New("it still listens")
 	})
 }
 
-// Client returns a client of the server, closed when the test ends, or the one that
-// all share with a [Shared] server.
+// Client returns a client of the server, closed when the test ends. For a [Shared] server it
+// returns the client that all tests share.
 func (s *Server) Client(t testing.TB) *Client {
 	t.Helper()
 	shared.mu.Lock()
@@ -198,7 +198,7 @@ func (s *Server) Client(t testing.TB) *Client {
 	return s.Connect(t)
 }
 
-// waitFor is [testkit.Until] of what is so when there is no error.
+// waitFor waits until is returns no error, like [testkit.Until].
 func waitFor(t testing.TB, what string, is func(context.Context) error) {
 	t.Helper()
 	var err error

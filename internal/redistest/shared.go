@@ -20,12 +20,12 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// shared is the servers that last longer than a test.
+// shared holds the servers that live longer than a test.
 var shared struct {
 	servers  map[Binary]*Server
 	clusters map[Binary]*Cluster
 	ends     []func()
-	mu       sync.Mutex // of admins: other servers' tests may run at the same time
+	mu       sync.Mutex // guards admins, as tests of other servers may run at the same time
 	admins   map[*Server]*Client
 }
 
@@ -33,9 +33,9 @@ func init() {
 	shared.servers, shared.clusters, shared.admins = make(map[Binary]*Server), make(map[Binary]*Cluster), make(map[*Server]*Client)
 }
 
-// Shared returns the server that the tests of this process share, without keys,
-// scripts and statistics. A test that stops or configures a server starts its own,
-// and so does one that runs beside others. The package has a TestMain: see [Main].
+// Shared returns the server that the tests of this process share, without keys, scripts and
+// statistics. A test that stops or configures a server, or that runs in parallel, must start
+// its own. The package needs a TestMain: see [Main].
 func Shared(t testing.TB, b Binary) *Server {
 	t.Helper()
 	s := shared.servers[b]
@@ -61,7 +61,7 @@ func SharedCluster(t testing.TB, b Binary) *Cluster {
 	return c
 }
 
-// reset leaves nothing of the tests before.
+// reset deletes the data of earlier tests.
 func (s *Server) reset(t testing.TB) {
 	t.Helper()
 	shared.mu.Lock()
@@ -76,7 +76,7 @@ func (s *Server) reset(t testing.TB) {
 	}
 }
 
-// lasting is a test that starts what lasts longer.
+// lasting is a test that starts a server which lives longer.
 type lasting struct{ testing.TB }
 
 func (lasting) Cleanup(f func()) { shared.ends = append(shared.ends, f) }

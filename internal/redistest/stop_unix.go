@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// Stop has the process hang until [Server.Continue].
+// Stop suspends the process until [Server.Continue].
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	s.signal(t, syscall.SIGSTOP)
 }
 
-// Continue ends what [Server.Stop] has begun.
+// Continue resumes the process after [Server.Stop].
 func (s *Server) Continue(t testing.TB) {
 	t.Helper()
 	s.signal(t, syscall.SIGCONT)

@@ -23,14 +23,14 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// User and Password are what [StartTLS] lets in: to keys that begin with
-// "sluice", and only to what a store needs.
+// User and Password are the credentials that [StartTLS] accepts. The user may access keys that
+// begin with "sluice", with only the commands that a store needs.
 const (
 	User     = "limiter"
 	Password = "one two three"
 )
 
-// StartTLS starts a server that speaks TLS only and lets in one user.
+// StartTLS starts a server that speaks only TLS and accepts one user.
 func StartTLS(t testing.TB, b Binary) *Server {
 	t.Helper()
 	s := newTLS(t, b, testkit.FreePort(t), newIdentity(t), "user default off\n"+acl("+config|get"))
@@ -38,12 +38,12 @@ func StartTLS(t testing.TB, b Binary) *Server {
 	return s
 }
 
-// acl lets in [User] to what a store needs, and to more.
+// acl gives [User] the permissions that a store needs, and more.
 func acl(more string) string {
 	return "user " + User + " on #" + hexSum(Password) + " ~sluice* +@read +@write +@scripting +@connection +time +info " + more + "\n"
 }
 
-// identity is a certificate that several servers show.
+// identity is a certificate that several servers present.
 type identity struct {
 	cert, key string
 	pool      *x509.CertPool
@@ -55,7 +55,7 @@ func newIdentity(t testing.TB) identity {
 	return identity{cert, key, pool}
 }
 
-// newTLS returns a server that speaks TLS only, to the users of an ACL.
+// newTLS returns a server that speaks only TLS, to the users of an ACL.
 func newTLS(t testing.TB, b Binary, port int, id identity, users string, args ...string) *Server {
 	t.Helper()
 	s := newServer(t, b, port, nil)
@@ -69,16 +69,16 @@ func newTLS(t testing.TB, b Binary, port int, id identity, users string, args ..
 	return s
 }
 
-// adminName and adminPassword are what tests and servers themselves use, where
-// several must speak with each other.
+// adminName and adminPassword are the credentials of tests, and of servers that connect to
+// each other.
 const adminName, adminPassword = "admin", "admins-own"
 
 const adminACL = "user default off\nuser " + adminName + " on >" + adminPassword + " ~* &* +@all\n"
 
 func asAdmin(s *Server) { s.user, s.password = adminName, adminPassword }
 
-// StartTLSCluster starts three masters that speak TLS only, also to each other,
-// and let in [User] to what a store needs.
+// StartTLSCluster starts three masters that speak only TLS, also to each other, and give
+// [User] the permissions that a store needs.
 func StartTLSCluster(t testing.TB, b Binary) []*Server {
 	t.Helper()
 	id := newIdentity(t)
@@ -94,8 +94,8 @@ func StartTLSCluster(t testing.TB, b Binary) []*Server {
 	return nodes
 }
 
-// StartTLSSentinel starts a master watched by one sentinel, both of which speak
-// TLS only and let in [User]: at the sentinel to what a client needs there.
+// StartTLSSentinel starts a master watched by one sentinel. Both speak only TLS and accept
+// [User], the sentinel with the permissions that a client needs there.
 func StartTLSSentinel(t testing.TB, b Binary) (master, sentinel *Server) {
 	t.Helper()
 	id := newIdentity(t)
@@ -117,7 +117,7 @@ func StartTLSSentinel(t testing.TB, b Binary) (master, sentinel *Server) {
 	return master, sentinel
 }
 
-// certificate makes a certificate for 127.0.0.1 that signs itself.
+// certificate makes a self-signed certificate for 127.0.0.1.
 func certificate(t testing.TB) (cert, key string, pool *x509.CertPool) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

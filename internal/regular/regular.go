@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package regular opens files whose path may come to name something else while a program runs.
-// In particular, the opening of a pipe must not block until somebody writes.
+// Package regular opens regular files, whose paths may name other kinds of files by the time
+// they are opened. In particular, it never blocks on opening a pipe.
 package regular
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 // Open opens a regular file for reading and follows symbolic links. It does not block.
-// Anything else at the path is an error, and is left alone.
+// Any other kind of file at the path is an error, and is not opened.
 func Open(path string) (f *os.File, info fs.FileInfo, err error) {
 	if info, err = os.Stat(path); err != nil {
 		return nil, nil, err
@@ -112,7 +112,7 @@ func appendTo(path string, check func(string, fs.FileInfo) error) (f *os.File, e
 	return f, nil
 }
 
-// CheckStream returns why AppendStream refuses the file at a path, or nil.
+// CheckStream returns the reason why AppendStream refuses the file at a path, or nil.
 func CheckStream(path string, info fs.FileInfo) error {
 	const device = fs.ModeDevice | fs.ModeCharDevice
 	if m := info.Mode(); m&fs.ModeNamedPipe != 0 || m&device == device {

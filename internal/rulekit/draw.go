@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rulekit draws rules and requests for tests of what decides by rules, and
-// holds explanations against the decisions that follow.
+// Package rulekit draws rules and requests for tests of code that decides by rules, and
+// compares explanations with the decisions that follow.
 package rulekit
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// drawer draws from few values each, so that requests meet rules and each other.
+// drawer draws from few values, so that requests match rules and share keys.
 type drawer struct{ *rand.Rand }
 
 func (d drawer) one(n int) bool { return d.IntN(n) == 0 }
@@ -62,7 +62,7 @@ func (d drawer) list(soft bool) (list []policy.Limit) {
 	return list
 }
 
-// Rules returns rules, of which Compile may refuse some.
+// Rules returns rules, which Compile may refuse.
 func Rules(rnd *rand.Rand) (rules []policy.Rule) {
 	d := drawer{rnd}
 	for i := range 1 + d.IntN(4) {

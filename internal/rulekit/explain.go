@@ -18,25 +18,25 @@ import (
 	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
-// Store is a store whose clock stands where it is set.
+// Store is a store whose clock is set by Set and does not advance.
 type Store struct {
 	sluice.Store
 	Set func(time.Time)
-	// State returns all that the store keeps, as it is kept.
+	// State returns the whole content of the store, in its stored form.
 	State func() string
 }
 
-// perPolicy is how many requests a policy gets.
+// perPolicy is the number of requests of a policy.
 const perPolicy = 12
 
-// Explain puts so many random requests to random policies. Each is explained before
-// it is decided, which must be the same, and to explain must change nothing.
+// Explain explains and then decides random requests under random policies. The explanation
+// must equal the decision, and must not change the store.
 func Explain(t *testing.T, open func() Store, requests int, seed uint64) {
 	t.Helper()
 	now := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 	policies, seen := 0, map[string]int{}
 	for n, draw := 0, uint64(0); n < requests; draw++ {
-		rnd := rand.New(rand.NewPCG(seed, draw)) //nolint:gosec // what is drawn must be repeatable
+		rnd := rand.New(rand.NewPCG(seed, draw)) //nolint:gosec // draws must be repeatable
 		p, err := policy.Compile(Rules(rnd))
 		if err != nil {
 			continue
@@ -110,7 +110,7 @@ func (x *explained) request() {
 	}
 }
 
-// differ says in what an explanation is not the decision.
+// differ returns the difference between an explanation and the decision, or "" if they agree.
 func (x *explained) differ(e *evaluate.Explanation, v *evaluate.Verdict, a policy.Attributes) string {
 	passes := passed(e)
 	switch {
@@ -123,7 +123,7 @@ func (x *explained) differ(e *evaluate.Explanation, v *evaluate.Verdict, a polic
 	}
 	var want []sluice.Outcome
 	for o := range v.Outcomes() {
-		if _, blocks := o.Limit.Algorithm.(sluice.Block); blocks { // it has no units
+		if _, blocks := o.Limit.Algorithm.(sluice.Block); blocks { // a block has no units
 			o.Remaining = 0
 		}
 		want = append(want, o.Outcome)
@@ -146,7 +146,7 @@ func (x *explained) differ(e *evaluate.Explanation, v *evaluate.Verdict, a polic
 				switch {
 				case i >= 0 && !(limit.Soft && graced):
 					want = slices.Delete(want, i, i+1)
-				case i < 0 && !(limit.Soft && graced): // its grace limit stands in its place
+				case i < 0 && !(limit.Soft && graced): // a soft limit is replaced by its grace limit
 					return fmt.Sprintf("%v: explained %+v, which is none of the outcomes %+v", limit.Limit, limit.Outcome, want)
 				}
 			}
@@ -182,8 +182,8 @@ func passed(e *evaluate.Explanation) bool {
 	return slices.Contains([]string{evaluate.Allowed.String(), evaluate.Warned.String(), evaluate.Delayed.String(), evaluate.FailedOpen.String()}, e.Verdict)
 }
 
-// plain returns what a verdict keeps of an outcome; a grace limit's says when there
-// is room under either.
+// plain returns the part of an outcome that a verdict keeps. The RetryAfter of a grace limit
+// is not compared, as a verdict has the time until there is room under either limit.
 func plain(o sluice.Outcome, grace bool) sluice.Outcome {
 	if o.Spent = 0; grace {
 		o.RetryAfter = 0
@@ -201,7 +201,7 @@ func numbers(n int) func(func(int) bool) {
 	}
 }
 
-// count notes what an explanation was about.
+// count counts the kinds of an explanation.
 func (x *explained) count(e *evaluate.Explanation) {
 	x.seen[e.Verdict]++
 	if passed(e) && len(e.Violated) > 0 {

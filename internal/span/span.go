@@ -4,9 +4,9 @@
 // Package span does the exact arithmetic of a rate: how long a number of
 // units lasts, and how many units fit in a length of time, without rounding.
 //
-// A bucket that gives 3 units a second spends 333,333 1/3 µs on each. A Span
-// carries the third along as an integer over the rate's denominator, so that
-// a client paced at exactly the rate is never denied, after any number of steps.
+// A bucket that gives 3 units a second spends 333,333 1/3 µs on each. A Span keeps the third
+// as an integer over the rate's denominator, so that a client paced at exactly the rate is
+// never denied, after any number of steps.
 package span
 
 import (
@@ -81,7 +81,7 @@ type Inverse struct {
 	shift  uint8
 }
 
-// InverseOf returns that of n.
+// InverseOf returns the Inverse of n.
 func InverseOf(n int64) Inverse {
 	// With the largest factor below 2^(64+shift)/n that a word holds, (m+1)·factor is
 	// less than 2^(64+shift)·(m+1)/n, by no more than 2^(64+shift)/n where m < 2^63.
@@ -97,8 +97,8 @@ func (i Inverse) Divide(n int64) int64 {
 	return int64(q >> (i.shift & 63))
 }
 
-// UnitsOf is [Rate.Units] by a product in the place of a division, inverse being that
-// of Num. s must not be negative, and Micros·Den + Rem be less than 2^63 - 1.
+// UnitsOf is [Rate.Units] by a product instead of a division; inverse is the Inverse of Num. s
+// must not be negative, and Micros·Den + Rem be less than 2^63 - 1.
 func (r Rate) UnitsOf(s Span, inverse Inverse) int64 {
 	q, _ := bits.Mul64(uint64(s.Micros)*uint64(r.Den)+uint64(s.Rem)+1, inverse.factor)
 	return int64(q >> (inverse.shift & 63))
@@ -162,9 +162,8 @@ func gcd(a, b int64) int64 {
 // longest is the longest Span that Convert returns: no limit lasts as long.
 const longest = 1 << 60
 
-// Convert returns how long, at rate to, the units last that last s at rate r:
-// rounded up to the next Span of that rate, and never more than 2^60 µs.
-// s must not be negative.
+// Convert returns the time that units last at rate to if they last s at rate r, rounded up to
+// the next Span of that rate, and at most 2^60 µs. s must not be negative.
 func (r Rate) Convert(s Span, to Rate) Span {
 	// s is (Micros·Den + Rem) / Num units: some whole ones and rest/Num.
 	hi, lo := bits.Mul64(uint64(s.Micros), uint64(r.Den))

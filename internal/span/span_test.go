@@ -13,14 +13,14 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// Bounds of a limit, as package sluice has them.
+// Bounds of a limit, copied from package sluice.
 const (
 	maxQuota  = 1<<53 - 1
 	maxWindow = 366 * 24 * 3600 * 1_000_000 // µs
 	maxRefill = 2 * maxWindow
 )
 
-// pair is a rate with the numbers that it came from.
+// pair is a rate with its quota and window.
 type pair struct {
 	span.Rate
 	quota, window int64
@@ -71,7 +71,7 @@ func wellFormed(t *rapid.T, r span.Rate, s span.Span) {
 func TestNewReducesTheRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := rates().Draw(t, "rate")
-		want := big.NewRat(p.window, p.quota) // which math/big keeps in lowest terms
+		want := big.NewRat(p.window, p.quota) // math/big keeps it in lowest terms
 		if p.Num != want.Num().Int64() || p.Den != want.Denom().Int64() {
 			t.Fatalf("%d in %d µs = %d/%d, want %v", p.quota, p.window, p.Num, p.Den, want)
 		}
@@ -128,8 +128,8 @@ func TestUnitsIsExact(t *testing.T) {
 	})
 }
 
-// TestUnitsOfWholeUnits: what n units last holds n of them, and the next shorter Span
-// one less. That is where an inverse in place of a division could err.
+// TestUnitsOfWholeUnits: the Span of n units holds n of them, and the next shorter Span one
+// less. Here an inverse instead of a division could be wrong.
 func TestUnitsOfWholeUnits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := rates().Draw(t, "rate")
@@ -142,7 +142,7 @@ func TestUnitsOfWholeUnits(t *testing.T) {
 		if got := p.Units(s); got != n {
 			t.Fatalf("Units(%+v) = %d, want %d", s, got, n)
 		}
-		least := span.Span{Micros: 1} // the shortest Span there is
+		least := span.Span{Micros: 1} // the shortest Span
 		if p.Den > 1 {
 			least = span.Span{Rem: 1}
 		}
@@ -270,7 +270,8 @@ func TestMulDivAndLessProductAreExact(t *testing.T) {
 	})
 }
 
-// TestUnitsOfEqualsUnits: by a product as by a division, at the edges of what fits too.
+// TestUnitsOfEqualsUnits: a product gives the same result as a division, also at the edges of
+// the range.
 func TestUnitsOfEqualsUnits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := span.New(rapid.OneOf(rapid.Int64Range(1, 10), rapid.Int64Range(1, 1<<16)).Draw(t, "quota"), rapid.OneOf(
@@ -287,8 +288,8 @@ func TestUnitsOfEqualsUnits(t *testing.T) {
 	})
 }
 
-// TestUnitsOfAtItsEdges: where a quotient changes, up to the largest dividend, for
-// divisors about every power of two and any other.
+// TestUnitsOfAtItsEdges covers the edges at which a quotient changes, up to the largest
+// dividend, for divisors near every power of two and for any other.
 func TestUnitsOfAtItsEdges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		near := int64(1)<<rapid.IntRange(0, 62).Draw(t, "power") + rapid.Int64Range(-2, 2).Draw(t, "beside")

@@ -5,14 +5,14 @@ package spec
 
 import "slices"
 
-// account is what was admitted to one key under the versions of one limit.
+// account records the units admitted to one key under the versions of one limit.
 type account struct {
 	series *series
-	start  between // of the rule: its first use, which a peek may be or not
+	start  between // of the rule: its first use; whether a peek is a use is not stated
 	units  list
-	used   []*version // those that wrote, in the order of their first use
-	writer *version   // the last one
-	owner  *version   // the last bucket of these
+	used   []*version // versions that wrote, in the order of their first use
+	writer *version   // the last of these
+	owner  *version   // the last bucket of used
 	bal    balance
 	missed refills
 	warm   warmth
@@ -20,19 +20,19 @@ type account struct {
 
 	blocking blocking
 
-	// front is the instant before which nothing more is decided: that of the
-	// latest reservation. It has two ends where another limit made that wait.
+	// front is the frontier, the instant of the latest reservation: later requests are decided
+	// no earlier. Its ends differ if another limit made the reservation wait.
 	front between
-	back  between // of a balance, what the refund at hand gives back, in 1/den units
+	back  between // what the current refund gives back to a balance, in 1/den units
 
-	// voided is the step since which receipts count, void the instant up to which they
-	// may give nothing.
+	// voided is the step after which receipts count, and void the instant up to which they may
+	// give nothing back.
 	voided int
 	void   int64
 
 	loose    bool // only bounds are stated from here on
 	waited   bool // a reservation had to wait
-	refunded bool // a histogram promises less once newer units are gone
+	refunded bool // a histogram promises less after newer units were given back
 	unsure   bool // a unit's two numbers may differ
 }
 
@@ -46,8 +46,8 @@ func (l *account) manyVersions(v *version) bool {
 	return false
 }
 
-// frontOf is the frontier as v knows it: a counter knows only the sub-window of
-// an instant, which makes a difference to limits of another quota.
+// frontOf returns the frontier as v knows it: a counter knows only the sub-window of an
+// instant, which matters to limits of another quota.
 func (l *account) frontOf(v *version) between {
 	f := l.front
 	if v.kind == counterKind && l.manyVersions(v) {
@@ -66,7 +66,7 @@ func (l *account) manyForms(v *version) bool {
 	return false
 }
 
-// use remembers that v has written.
+// use records that v has written.
 func (l *account) use(v *version) {
 	l.writer = v
 	if !slices.Contains(l.used, v) {
@@ -81,8 +81,7 @@ func (l *account) bounded(v *version) bool {
 	return l.loose || v.kind == refillKind && (l.manyVersions(v) || v.deficit > 0) || v.kind == warmKind && l.manyForms(v)
 }
 
-// fits returns the first instant from now on at which cost fits if nothing else
-// comes.
+// fits returns the first instant from now on at which cost fits if no other request comes.
 func (l *account) fits(v *version, now, cost int64) between {
 	if cost > v.full()+v.credit {
 		return exactly(never)
@@ -104,7 +103,7 @@ func (l *account) fits(v *version, now, cost int64) between {
 	return l.fitsAlone(v, now, cost)
 }
 
-// fitsTogether is when cost is sure to fit u, one of several forms.
+// fitsTogether returns the instant from which cost certainly fits u, one of several forms.
 func (l *account) fitsTogether(u *version, now, cost int64) int64 {
 	if cost > u.full() || l.bounded(u) || u.kind == refillKind || u.kind == firstKind {
 		return never
@@ -112,7 +111,7 @@ func (l *account) fitsTogether(u *version, now, cost int64) int64 {
 	return l.fitsAlone(u, now, cost).hi
 }
 
-// fitsAlone decides by v, to whose form all units count.
+// fitsAlone is fits if all units count in the form of v.
 func (l *account) fitsAlone(v *version, now, cost int64) between {
 	switch v.kind {
 	case bucketKind:
@@ -154,7 +153,7 @@ func (l *account) windowFits(v *version, from, cost int64, s side) int64 {
 	return l.units.logFits(v.window, v.quota-cost, from, s)
 }
 
-// exactHistogram: it equals the exact log while Quota ≤ k.
+// exactHistogram reports whether the histogram equals the exact log, as it does if Quota ≤ k.
 func (l *account) exactHistogram(v *version) bool {
 	k := l.precision(v)
 	for _, u := range l.used {
@@ -192,7 +191,7 @@ func (l *account) held(v *version, now int64) between {
 		return exactly(lo)
 	}
 	hi := l.windowHeld(v, max(now, l.frontOf(v).lo), most)
-	if l.frontOf(v).lo != l.frontOf(v).hi { // counted at one of two instants
+	if l.frontOf(v).lo != l.frontOf(v).hi { // the units count at one of two instants
 		at := max(now, l.frontOf(v).hi)
 		lo, hi = min(lo, l.windowHeld(v, at, least)), max(hi, l.windowHeld(v, at, most))
 	}
@@ -248,7 +247,7 @@ func (l *account) remainingAlone(v *version, now int64) between {
 	}
 	h := l.held(v, now)
 	r := between{v.left(h.hi), v.left(h.lo)}
-	if v.kind == warmKind { // a reservation moves the debt, and nothing else
+	if v.kind == warmKind { // a reservation moves only the debt
 		if l.manyVersions(v) && l.warm.last > now {
 			r.lo = 0
 		}
@@ -258,7 +257,7 @@ func (l *account) remainingAlone(v *version, now int64) between {
 		n, k := l.units.since(max(now, l.frontOf(v).hi)-v.window, most), l.precision(v)
 		r.lo = max(v.quota-mulDivUp(n, k-1, k-2), 0)
 	}
-	if l.frontOf(v).hi > now { // nobody overtakes a reservation
+	if l.frontOf(v).hi > now { // no take overtakes a reservation
 		r.lo = 0
 		if l.frontOf(v).lo > now {
 			r.hi = 0
@@ -267,7 +266,7 @@ func (l *account) remainingAlone(v *version, now int64) between {
 	return r
 }
 
-// reset returns how long it takes until the key is idle.
+// reset returns the time until the key is idle.
 func (l *account) reset(v *version, now int64) between {
 	if v.kind == blockKind {
 		return l.blocking.reset(now)
@@ -286,7 +285,7 @@ func (l *account) reset(v *version, now int64) between {
 	}
 	r := between{l.windowReset(v, now, least), l.windowReset(v, now, most)}
 	if l.frontOf(v).hi > now && l.waited {
-		// A frontier may stay where its units were given back.
+		// A frontier may stay after its units were given back.
 		r.hi = max(r.hi, l.frontOf(v).hi+v.window+v.sub-now)
 	}
 	if v.starts() { // as a bucket's initial level: either equals a new key

@@ -4,7 +4,7 @@
 package spec
 
 // spend counts units under v at an instant, which is ahead of now for a
-// reservation. They are exact, or of a charge at least and at most so many.
+// reservation. n is exact, except for a charge.
 func (l *account) spend(v *version, step int, now, at int64, n between) {
 	if n.hi <= 0 || v.kind == blockKind {
 		return
@@ -30,7 +30,7 @@ func (l *account) spend(v *version, step int, now, at int64, n between) {
 	}
 	if v.kind == refillKind {
 		if at > now {
-			l.loose = true // where the grid stands then is not stated
+			l.loose = true // the position of the grid is not stated then
 		}
 		l.missed = l.missed.at(v, at)
 		l.missed.missing += n.hi
@@ -50,8 +50,8 @@ func (l *account) spend(v *version, step int, now, at int64, n between) {
 	l.env.grow(l)
 }
 
-// owe: of what a counter with a debt counts above its quota only the bound is stated,
-// as that is paid in the windows after.
+// owe makes the account loose if a counter with a debt counts more than its quota: the excess
+// is paid in later windows, and only the bound is stated then.
 func (l *account) owe(at, n int64) {
 	for _, v := range l.series.versions {
 		if v.kind == counterKind && v.debt > 0 {
@@ -60,8 +60,8 @@ func (l *account) owe(at, n int64) {
 	}
 }
 
-// turn makes v the writer of the balance and returns what that may round it up
-// by: 1 µs of time (rules.md 1).
+// turn makes v the writer of the balance. It returns the most by which that rounds the balance
+// up: 1 µs of time (rules.md 1).
 func (l *account) turn(v *version) (rounded int64) {
 	if v.kind != bucketKind {
 		return 0
@@ -83,13 +83,13 @@ func (l *account) insert(u unit) {
 	l.units[i] = u
 }
 
-// deny counts a denial, where denials count. Of a log and a histogram it does so at
-// least not at all, and at most until it is a window old: which of them a full one
-// forgets is not evaluated, nor whether they count from the frontier on. A balance
-// rises by the cost, to Burst at most, and stays as it is where it owes as much.
+// deny counts a denial under a limit that counts denials. In a log or histogram it counts
+// between not at all and a whole window: which denials a full one forgets is not evaluated,
+// nor whether they count from the frontier on. A balance rises by the cost, at most to Burst,
+// and stays unchanged if it owes that much already.
 func (l *account) deny(v *version, step int, now, cost int64) {
 	var owed between
-	least := int64(0) // what is owed if that is not written
+	least := int64(0) // what is owed if the denial is not written
 	if v.kind == bucketKind {
 		if owed, least = l.owed(v, now), l.least(v, now); owed.lo >= v.burst*l.series.den {
 			return
@@ -116,10 +116,9 @@ func (l *account) deny(v *version, step int, now, cost int64) {
 	}
 }
 
-// roomForDenied returns how many denied units the running window or sub-window
-// takes in: up to Quota, and one more where a unit passes on a part of one. It
-// reports false where that is not stated: behind a reservation, and in what reports
-// no such parts.
+// roomForDenied returns how many denied units the running window or sub-window can count: up
+// to Quota, and one more if a part of a unit may pass. It reports false if that is not stated:
+// behind a reservation, and for all but fixed windows and counters.
 func (l *account) roomForDenied(v *version, now int64) (int64, bool) {
 	if v.kind != fixedKind && v.kind != counterKind || l.unsure || l.loose || l.front.hi > now {
 		return 0, false
@@ -131,8 +130,7 @@ func (l *account) roomForDenied(v *version, now int64) (int64, bool) {
 	return room, !v.starts() && !l.manyForms(v)
 }
 
-// denyBalance raises what is owed. Behind a reservation the documents do not state
-// that it does.
+// denyBalance raises the debt. Whether it does so behind a reservation is not stated.
 func (l *account) denyBalance(v *version, now, cost int64, owed between, least int64) {
 	full := v.burst * l.series.den
 	up := func(n int64) int64 { n = max(n, 0); return max(n, min(n+min(cost, v.burst)*l.series.den, full)) }
@@ -141,14 +139,13 @@ func (l *account) denyBalance(v *version, now, cost int64, owed between, least i
 		return
 	}
 	lo := up(owed.lo)
-	if owed.hi >= full { // it may owe as much, and then nothing is written
+	if owed.hi >= full { // it may owe that much already, and then nothing is written
 		lo = min(lo, least)
 	}
 	l.bal.lo, l.bal.hi, l.bal.last = lo, up(owed.hi), now
 }
 
-// denyRefill counts a denial: where the burst is spent the next refill comes a
-// window later.
+// denyRefill counts a denial. If that spends the burst, the next refill comes a window later.
 func (l *account) denyRefill(v *version, now, cost int64) {
 	l.missed = l.missed.at(v, now)
 	if l.missed.missing+cost < v.burst {
@@ -170,13 +167,13 @@ func (l *account) wait(at int64, own bool, now int64) {
 	}
 }
 
-// prune forgets units that no rule asks for any more.
+// prune forgets units that no rule needs any more.
 func (l *account) prune(now int64) {
 	if len(l.units) < 32 {
 		return
 	}
 	keep := now - 3*l.series.longest
-	if l.env.fast != nil && l.severalForms() { // a balance may go back as far as it has not been zero
+	if l.env.fast != nil && l.severalForms() { // a balance may depend on all units since it was last zero
 		if slow, _ := l.rates(nil); slow != nil && l.units.fold(slow, keep) > 0 {
 			return
 		}
@@ -191,7 +188,7 @@ func (l *account) prune(now int64) {
 		keep = now - 1
 	}
 	for _, v := range l.series.versions {
-		if v.kind == firstKind { // every window starts where the one before has ended
+		if v.kind == firstKind { // every window depends on the end of the previous one
 			return
 		}
 	}
@@ -202,8 +199,8 @@ func (l *account) prune(now int64) {
 	l.units = append(l.units[:0], l.units[i:]...)
 }
 
-// giveBack returns how many units a refund of want units may give back, of a
-// receipt of that step and instant which still counts held.
+// giveBack returns how many units a refund of want units may give back. Its receipt is of step
+// and of the instant at, and still counts held units.
 func (l *account) giveBack(v *version, step int, now, at, held, want int64) between {
 	if want = min(want, l.recorded(step)); want == 0 {
 		return between{}
@@ -216,7 +213,7 @@ func (l *account) giveBack(v *version, step int, now, at, held, want int64) betw
 	case bucketKind:
 		return l.bucketBack(v, step, now, at, held, want)
 	case refillKind:
-		// No more than is missing, and what was refilled since is not returned.
+		// No more than is missing; units refilled since are not given back.
 		passed := (now - at) / v.window
 		most := min(want, max(held-passed*v.quota, 0))
 		if !l.manyVersions(v) {
@@ -232,7 +229,7 @@ func (l *account) giveBack(v *version, step int, now, at, held, want int64) betw
 	}
 }
 
-// recorded returns how many units of a step still count at most.
+// recorded returns the most units of a step that still count.
 func (l *account) recorded(step int) (n int64) {
 	for i := range l.units {
 		if u := &l.units[i]; u.step == step && !u.denied {
@@ -242,8 +239,8 @@ func (l *account) recorded(step int) (n int64) {
 	return n
 }
 
-// windowBack: exactly what the unit's cell still counts; of a histogram no more
-// than its entry holds, and nothing once the receipt is a window old.
+// windowBack returns exactly the units that the cell of the receipt still counts; for a
+// histogram at most those of its entry, and none once the receipt is a window old.
 func (l *account) windowBack(v *version, now, at, want int64) between {
 	counts := at > now-v.window
 	switch v.kind {
@@ -263,10 +260,10 @@ func (l *account) windowBack(v *version, now, at, want int64) between {
 	}
 }
 
-// bucketBack is rules.md 3 on a balance that is exact: back = min(owed, h−k,
-// max(0, h − rate·(max(now, F) − at))), and never so much that less is owed than
-// had the units never been taken. A part of a unit is reported as a whole one. It is
-// exact under one version, with no reservation or queue between.
+// bucketBack applies rules.md 3 to an exact balance: back = min(owed, h−k, max(0, h −
+// rate·(max(now, F) − at))), and never so much that less is owed than if the units had never
+// been taken. A part of a unit is reported as a whole unit. The result is exact under one
+// version, without a reservation or a queue.
 func (l *account) bucketBack(v *version, step int, now, at, held, want int64) between {
 	den := v.series.den
 	slow, _ := l.rates(v)
@@ -280,10 +277,10 @@ func (l *account) bucketBack(v *version, step int, now, at, held, want int64) be
 		min(want*den, owed.lo, held*den-most),
 		min(want*den, max(l.owed(v, due).hi-l.without(step, want, due), 0)),
 	}
-	if l.mostCredit() > 0 { // the bound's bucket does not record what credit paid
+	if l.mostCredit() > 0 { // the bound's bucket does not record units paid by credit
 		back.lo, back.hi = 0, min(want*den, owed.hi)
 	}
-	if !v.queues { // in a queue units may count as going on when they are due
+	if !v.queues { // units of a queue may count from their due instant
 		back.hi = min(back.hi, owed.hi, held*den-least)
 	}
 	if v.queues || l.manyVersions(v) || l.waited || v.deficit > 0 || owed.lo != owed.hi {
@@ -293,13 +290,13 @@ func (l *account) bucketBack(v *version, step int, now, at, held, want int64) be
 	return between{ceilDiv(l.back.lo, den), ceilDiv(l.back.hi, den)}
 }
 
-// refund takes units of a step back: back is how many the store gave, as far
-// as is known, want how many were asked for.
+// refund records a refund of a step: back is the number of units that the store gave back, as
+// far as it is known, and want the number requested.
 func (l *account) refund(v *version, step int, now int64, back between, want int64) {
 	if back.hi == 0 {
 		return
 	}
-	if l.manyForms(v) { // another form may have given back all of it
+	if l.manyForms(v) { // another form may have given back all units
 		back = between{0, want}
 		l.back = between{0, want * l.series.den}
 	}
@@ -309,7 +306,7 @@ func (l *account) refund(v *version, step int, now int64, back between, want int
 	}
 	whole := back.lo
 	if v.drainsEvenly() {
-		whole-- // of the last one a part may still count
+		whole-- // a part of the last unit may still count
 	}
 	for i := range l.units {
 		u := &l.units[i]
@@ -331,14 +328,14 @@ func (l *account) refund(v *version, step int, now int64, back between, want int
 	}
 	l.bal.less(l, v, now, back)
 	if l.front.hi > now {
-		// Whether the frontier moves back to the reservation before is stated
-		// only for the last one.
+		// Whether the frontier moves back to the previous reservation is stated only for the
+		// last one.
 		l.front.lo = now
 	}
 }
 
-// least returns what is owed at least if no write has come since the last, as
-// a faster version may ask next.
+// least returns the least debt if the last request wrote nothing, as the next request may be
+// under a faster version.
 func (l *account) least(v *version, now int64) int64 {
 	slow, fast := l.rates(v)
 	for _, u := range v.series.versions {
@@ -349,21 +346,21 @@ func (l *account) least(v *version, now int64) int64 {
 	return l.bal.at(now, slow, fast).lo
 }
 
-// less takes units off the balance.
+// less removes units from the balance.
 func (b *balance) less(l *account, v *version, now int64, units between) {
 	if v.kind != bucketKind {
 		return
 	}
 	den := l.series.den
-	// Of the last unit that was reported, a part may be all that came back.
+	// Perhaps only a part of the last reported unit was given back.
 	least := max(l.back.lo, min((units.lo-1)*den+1, units.lo*den), 0)
 	most := max(min(l.back.hi, units.hi*den), least)
-	if b.last > now { // ahead of now the balance keeps its instant
+	if b.last > now { // a balance ahead of now keeps its instant
 		b.lo, b.hi = b.lo-most, b.hi-least
 		return
 	}
 	o := l.owed(v, now)
-	o.lo = min(o.lo, l.least(v, now)) // what gives nothing back need not be a write
+	o.lo = min(o.lo, l.least(v, now)) // a refund of nothing need not be a write
 	if o.hi < 0 || o.lo < 0 {
 		b.lo, b.hi = l.intoCredit(now, least, most)
 		return

@@ -3,20 +3,19 @@
 
 package spec
 
-// balance is what a key of a bucket owes, in 1/den units: at least lo and at
-// most hi as of the instant last. Under a single version both are the same and
-// exact. Where versions change, lo has drained at the fastest rate used and hi
-// at the slowest: the rules drain at the faster of two (rules.md 1), and the
-// documents promise no more than what lies between. What is less than nothing owed
-// is credit, which is there until it lapses: hi at lapse.lo, lo at lapse.hi.
+// balance is the debt of a key of a bucket, in 1/den units: at least lo and at most hi as of
+// the instant last. Under a single version both are the same and exact. If versions change, lo
+// has drained at the fastest rate used and hi at the slowest: the rules drain at the faster of
+// two (rules.md 1), and the documents promise only a value between these. A negative balance
+// is credit, until it lapses: hi at lapse.lo, lo at lapse.hi.
 type balance struct {
 	lo, hi int64
 	last   int64 // ahead of now while a reservation is pending
 	lapse  between
 }
 
-// at returns the balance at now. While a reservation is pending, what drains
-// until it is due is owed too: a reservation raises the balance to its instant.
+// at returns the balance at now. While a reservation is pending, the units that drain until it
+// is due are owed too: a reservation raises the balance to its instant.
 func (b *balance) at(now int64, slow, fast *version) between {
 	left := func(n, gone, lapse int64) int64 {
 		if n < 0 && now < lapse {
@@ -31,7 +30,7 @@ func (b *balance) at(now int64, slow, fast *version) between {
 	}
 	least, _ := slow.drained(b.last - now)
 	_, most := fast.drained(b.last - now)
-	if b.lo < 0 { // credit that is left beside a reservation is not for later
+	if b.lo < 0 { // credit beside a reservation does not pay for the time until it is due
 		least = 0
 	}
 	if b.hi < 0 {
@@ -42,7 +41,7 @@ func (b *balance) at(now int64, slow, fast *version) between {
 
 // add counts units at an instant, on the balance owed there.
 func (b *balance) add(at int64, owed between, units between, den int64) {
-	if at < b.last { // behind what is reserved for later
+	if at < b.last { // before the instant of a reservation
 		b.lo = min(b.lo+units.lo*den, plenty)
 		b.hi = min(b.hi+units.hi*den, plenty)
 		return
@@ -50,10 +49,9 @@ func (b *balance) add(at int64, owed between, units between, den int64) {
 	b.lo, b.hi, b.last = min(owed.lo+units.lo*den, plenty), min(owed.hi+units.hi*den, plenty), at
 }
 
-// fold returns what a bucket that drains like v owes at now for all units, at
-// most: they were admitted under limits of several forms, and a bucket among
-// these takes in no more than its Burst of them. Each time that another bucket
-// became the balance's writer it may have been rounded up.
+// fold returns the most that a bucket that drains like v owes at now for all units. They were
+// admitted under limits of several forms, and a bucket counts no more than its Burst of them.
+// Whenever another bucket became the writer, the balance may have been rounded up.
 func (us list) fold(v *version, now int64) (level int64) {
 	var last int64
 	for i := range us {
@@ -95,7 +93,7 @@ func (l *account) rates(v *version) (slow, fast *version) {
 	return slow, fast
 }
 
-// owed returns what the key owes under v at now.
+// owed returns the debt of the key under v at now.
 //
 // rules.md 4: under v every key owes at least InitialDeficit less what has drained
 // since the rule's start.
@@ -115,8 +113,8 @@ func (l *account) owed(v *version, now int64) between {
 	return v.sees(o)
 }
 
-// folded returns what a balance owes beside other forms: at most all units that
-// were admitted, on top of what was deficit at the start.
+// folded returns the debt of a balance beside other forms: at most all admitted units plus the
+// initial deficits.
 func (l *account) folded(v, slow *version, now int64) between {
 	most := l.units.fold(slow, now)
 	for _, u := range v.series.versions {
@@ -127,23 +125,23 @@ func (l *account) folded(v, slow *version, now int64) between {
 	return between{-v.credit * v.series.den, most}
 }
 
-// floor returns what a key owes for the initial level, so long after the start.
+// floor returns the part of the initial deficit that a key still owes, since µs after the
+// start.
 func (v *version) floor(since int64) between {
 	least, most := v.drained(since)
 	whole := v.deficit * v.series.den
 	return between{max(whole-most, 0), max(whole-least, 0)}
 }
 
-// bucketFits returns the first instant from now on at which cost fits:
-// owed + cost ≤ Burst (rules.md 1), or where the next waits owed ≤ Burst and
-// owed + cost ≤ Burst + Debt (ADR 31).
+// bucketFits returns the first instant from now on at which cost fits: owed + cost ≤ Burst
+// (rules.md 1) or, with next-waits, owed ≤ Burst and owed + cost ≤ Burst + Debt (ADR 31).
 func (l *account) bucketFits(v *version, now, cost int64) between {
 	if cost > v.full() {
 		return l.creditFits(v, now, cost)
 	}
 	slow, fast := l.rates(v)
 	if !v.faster(slow) && v != slow {
-		slow = v // RetryAfter may be computed by the asking version's rate
+		slow = v // RetryAfter may be computed by the rate of the request's version
 	}
 	den := v.series.den
 	o := l.bal.at(now, slow, fast)
@@ -167,8 +165,8 @@ func (l *account) bucketFits(v *version, now, cost int64) between {
 	return fits
 }
 
-// creditFits returns when cost fits that is more than a full bucket holds: now, where
-// there is credit for it, or never, as credit does not come back.
+// creditFits returns when a cost above a full bucket fits: now, if there is credit for it, or
+// never, as credit is not refilled.
 func (l *account) creditFits(v *version, now, cost int64) between {
 	f, o := exactly(never), l.owed(v, now)
 	if over := (v.full() - cost) * v.series.den; o.lo <= over {
@@ -179,8 +177,7 @@ func (l *account) creditFits(v *version, now, cost int64) between {
 	return f
 }
 
-// bucketRemaining returns the whole units below Burst, or above it those that are
-// lent.
+// bucketRemaining returns the whole units that are left below Burst, plus those that are lent.
 func (l *account) bucketRemaining(v *version, now int64) between {
 	o := l.owed(v, now)
 	r := between{v.left(v.unitsUp(o.hi)), v.left(v.unitsUp(o.lo))}
@@ -190,9 +187,8 @@ func (l *account) bucketRemaining(v *version, now int64) between {
 	return r
 }
 
-// bucketReset returns how long it takes until nothing is owed. The documents do
-// not say what a key that lacks its initial level is reset to: to nothing owed,
-// or to what every key owes.
+// bucketReset returns the time until nothing is owed. For a key with an initial deficit it is
+// not stated whether that means nothing owed, or only the deficit that every key owes.
 func (l *account) bucketReset(v *version, now int64) between {
 	slow, fast := l.rates(v)
 	if !v.faster(slow) && v != slow {
@@ -203,7 +199,7 @@ func (l *account) bucketReset(v *version, now int64) between {
 	if v.deficit > 0 {
 		r.lo = 0
 	}
-	if o.hi < 0 { // idle once the credit is gone
+	if o.hi < 0 { // idle when the credit has lapsed
 		return between{l.bal.lapse.lo - now, l.bal.lapse.hi - now}
 	}
 	if o.lo < 0 {
@@ -212,8 +208,8 @@ func (l *account) bucketReset(v *version, now int64) between {
 	return r
 }
 
-// bucketDelay returns how long a queue holds cost back: until all but
-// DelayAfter units have drained.
+// bucketDelay returns how long a queue delays cost: until all but DelayAfter units have
+// drained.
 func (l *account) bucketDelay(v *version, now, cost int64) between {
 	slow, fast := l.rates(v)
 	if !v.faster(slow) && v != slow {
@@ -223,8 +219,8 @@ func (l *account) bucketDelay(v *version, now, cost int64) between {
 	return between{fast.drains(o.lo + over), slow.drains(o.hi + over)}
 }
 
-// conversion is what the balance may be rounded up by where another version
-// than its writer asks: 1 µs of time (rules.md 1).
+// conversion returns the most by which a balance is rounded up for another version than its
+// writer: 1 µs of time (rules.md 1).
 func (l *account) conversion(v *version) int64 {
 	if l.writer == nil || l.writer == v {
 		return 0

@@ -5,22 +5,22 @@ package spec
 
 import "github.com/sluicegate/sluice"
 
-// blocking is what the blocks of one name know of a key.
+// blocking is the state of a key under the blocks of one name.
 type blocking struct {
-	denials []int64 // of the window that the first of them opened
-	end     int64   // of the longest window that was counted in
+	denials []int64 // in the window that the first of them opened
+	end     int64   // end of the longest window in which a denial counted
 	until   int64   // the key is blocked before this instant
-	unsure  bool    // whether a denial counted was not reported
+	unsure  bool    // it is not known whether a denial counted
 }
 
-// at forgets a window that is over.
+// at forgets the denials of a window that has ended.
 func (b *blocking) at(now int64) {
 	if now >= b.end {
 		b.denials = nil
 	}
 }
 
-// fits returns when a blocked key is one no more.
+// fits returns when the block of a key ends.
 func (b *blocking) fits(now int64) between {
 	if b.unsure {
 		return between{now, never}
@@ -62,8 +62,8 @@ func (b *blocking) deny(v *version, now int64) {
 	}
 }
 
-// countDenial counts a denied request under the blocks of each charge of which
-// another limit denies, unless one of them denies already.
+// countDenial counts a denied request under the blocks of each charge in which another limit
+// denies, unless one of the blocks denies already.
 func (j *checker) countDenial(req *sluice.Request) {
 	items, reported := j.items, req.Outcomes.All()
 	for _, p := range j.current {
@@ -87,7 +87,7 @@ func (j *checker) countDenialOf(items []item, out []sluice.Outcome) {
 			continue
 		}
 		lo, hi := it.fits.lo, it.fits.hi
-		if out != nil && lo <= j.now && j.now < hi { // the store says which
+		if out != nil && lo <= j.now && j.now < hi { // the store's outcome shows whether it fits
 			if lo = j.now; !out[i].Allowed {
 				lo = hi
 			}

@@ -5,10 +5,10 @@ package spec
 
 import "fmt"
 
-// envelope is the fastest and largest bucket of the versions used: what it owes
-// if it has admitted exactly the units that count. It overflows if and only if
-// some span of time has seen more than its Burst, its Debt and what its rate
-// gives in that span.
+// envelope is a bucket with the fastest rate and the largest Burst, Debt and Credit of the
+// versions used, which has admitted exactly the units that count. It overflows if and only if
+// more than its Burst, its Debt and the units that refill in a span were admitted in that
+// span.
 type envelope struct {
 	level int64 // 1/den units, as of the instant last
 	last  int64
@@ -16,7 +16,7 @@ type envelope struct {
 	most  int64 // Burst + Debt + Credit
 }
 
-// grow takes a new version in and reads the units again.
+// grow computes the envelope anew from the versions and units.
 func (e *envelope) grow(l *account) {
 	*e = envelope{}
 	for _, v := range l.used {
@@ -51,8 +51,8 @@ func (e *envelope) add(u *unit) {
 	e.last = u.at
 }
 
-// without returns what the envelope's bucket would owe at now, a reservation
-// ahead of now included, had the units of a step been fewer.
+// without returns the debt of the envelope's bucket at now, with reservations ahead of now, as
+// if a step had spent fewer units.
 func (l *account) without(step int, fewer, now int64) int64 {
 	e := l.env
 	e.level, e.last = 0, 0
@@ -73,9 +73,9 @@ func (l *account) without(step int, fewer, now int64) int64 {
 	return max(e.level-gone, 0)
 }
 
-// checkBound is DESIGN §4, "Change of a limit": buckets admit at most max Burst +
-// max Debt + max rate·d in any span d; windows the sum over the forms used of
-// each form's bound with its largest Quota and Debt.
+// checkBound checks DESIGN §4, "Change of a limit": buckets admit at most max Burst + max Debt
+// + max rate·d in any span d; windows the sum over the forms used of each form's bound with
+// its largest Quota and Debt.
 func (l *account) checkBound() error {
 	if l.env.fast != nil && !l.severalForms() {
 		if l.env.level > l.env.most*l.series.den {
@@ -113,8 +113,7 @@ func (l *account) severalForms() bool {
 	return false
 }
 
-// bound returns the sum of the bounds of all forms used, between two instants
-// both of which are included.
+// bound returns the sum of the bounds of all forms used, between two instants, both included.
 func (l *account) bound(from, to int64) (sum int64) {
 	for i, v := range l.used {
 		first := true
@@ -128,8 +127,8 @@ func (l *account) bound(from, to int64) (sum int64) {
 	return sum
 }
 
-// formBound is the bound of one form: that of the version with the largest
-// numbers of all that have this form.
+// formBound returns the bound of one form: that of a version with the largest numbers of all
+// versions of this form.
 func (l *account) formBound(f form, from, to int64) int64 {
 	var quota, burst, debt, credit int64
 	careful := true // all versions of a counter are conservative
@@ -145,7 +144,7 @@ func (l *account) formBound(f form, from, to int64) int64 {
 		}
 	}
 	switch d := to - from; f.kind {
-	case bucketKind, warmKind: // a warm-up only takes away
+	case bucketKind, warmKind: // a warm-up admits no more
 		gone, _ := mulDiv(d, fast.quota, fast.window)
 		return burst + debt + credit + gone
 	case refillKind: // a refill gives no more than is missing
@@ -156,8 +155,8 @@ func (l *account) formBound(f form, from, to int64) int64 {
 		return (quota + debt) * (ceilDiv(d, f.window) + 1)
 	case counterKind:
 		if sub := f.window / f.parts; !careful {
-			// Any Window of sub-windows that are whole in sight holds Quota, and what is
-			// owed on top is paid at that rate.
+			// Any Window of whole sub-windows holds Quota, and the debt on top is paid at that
+			// rate.
 			return quota*ceilDiv(cell(to, sub)-cell(from, sub)+1, f.parts) + debt
 		}
 		return quota*(d/f.window+1) + debt

@@ -12,26 +12,26 @@ import (
 	"testing"
 )
 
-// Search is what [BreadthFirst] tries: in every world all states of the
-// specification that operations of its alphabet lead to, up to Depth of them
-// and until Steps have been put to the store.
+// Search configures [BreadthFirst]. In every world it tries all states of the specification
+// that up to Depth operations of the alphabet lead to, until the store has decided Steps
+// operations.
 type Search struct {
 	Depth int
 	Steps int     // for each world and tick
 	Ticks []int64 // µs
 }
 
-// BreadthFirst puts the shortest sequence to every state it finds, and every
-// operation after it, to stores. A Store shows no state, so states are reported
-// apart by the specification's own. It logs how many those were, and to which
-// depth in how many worlds all of them.
+// BreadthFirst plays the shortest sequence to every state that it finds, followed by every
+// operation, on stores. As a Store does not show its state, states are distinguished by that
+// of the specification. BreadthFirst logs their number, and in how many worlds all states of a
+// depth were tried.
 func BreadthFirst(t *testing.T, open Open, cfg Search) {
 	t.Helper()
-	var mu sync.Mutex // of what follows
+	var mu sync.Mutex // guards the variables below
 	var all coverage
-	whole := make([]int, cfg.Depth+1) // worlds of which all states of a depth were tried
+	whole := make([]int, cfg.Depth+1) // worlds with all states of a depth tried
 	worlds, part := 0, 0.0
-	t.Cleanup(func() { // when all have been searched, side by side
+	t.Cleanup(func() { // after the parallel searches
 		t.Logf("breadth first: %d worlds, %d states, %d steps; of the depth at which the steps end, %.0f %% on average", worlds, all.states, all.steps, 100*part/float64(max(worlds, 1)))
 		for depth, n := range whole {
 			if depth > 0 && n > 0 {
@@ -56,11 +56,11 @@ func BreadthFirst(t *testing.T, open Open, cfg Search) {
 	}
 }
 
-// coverage is what a search has tried.
+// coverage counts the states and steps that a search has tried.
 type coverage struct {
 	states, steps int
-	depth         int     // to which all states were tried
-	part          float64 // of those one deeper
+	depth         int     // at which all states were tried
+	part          float64 // part of the states one deeper that were tried
 }
 
 func search(t *testing.T, w *World, open Open, tick int64, cfg Search) coverage {
@@ -100,8 +100,8 @@ func search(t *testing.T, w *World, open Open, tick int64, cfg Search) coverage 
 	return covered(cfg.Depth, 1)
 }
 
-// state returns all that the specification knows of the keys, in relation to
-// now: equal states are evaluated alike.
+// state returns the specification's state of all keys, relative to now: equal states have
+// equal decisions.
 func (j *checker) state(tick int64) []byte {
 	var b []byte
 	put := func(ns ...int64) {
@@ -162,7 +162,7 @@ func (j *checker) state(tick int64) []byte {
 	return b
 }
 
-// phase returns the place of now in the windows that stand on the clock.
+// phase returns the position of now in the windows aligned to the clock.
 func (j *checker) phase(s *series) int64 {
 	length := int64(1)
 	for _, v := range s.versions {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// asks puts peeks before a request: two have the same answer, and a take that
-// follows has it too, as a peek changes nothing.
+// asks sends two peeks before a request. As a peek changes nothing, both have the same answer,
+// which is also that of a take.
 func (j *checker) asks(req *sluice.Request) error {
 	peek := *req
 	peek.Op = sluice.OpPeek
@@ -32,7 +32,7 @@ func (j *checker) asks(req *sluice.Request) error {
 	return j.checkPeeked(&one, req)
 }
 
-// checkPeeked checks a peek as the take it stands for.
+// checkPeeked checks a peek as the take for which it stands.
 func (j *checker) checkPeeked(d *sluice.Decision, req *sluice.Request) error {
 	peek := *req
 	peek.Op = sluice.OpPeek
@@ -42,8 +42,8 @@ func (j *checker) checkPeeked(d *sluice.Decision, req *sluice.Request) error {
 	return j.checkAnswer(&peek, d)
 }
 
-// checkAnswer checks Remaining and ResetAfter of what binds, or of every limit
-// if all outcomes were asked for.
+// checkAnswer checks Remaining and ResetAfter of the limit that binds, or of every limit if
+// the request has Outcomes.
 func (j *checker) checkAnswer(req *sluice.Request, d *sluice.Decision) error {
 	if d.Binding < 0 || d.Binding >= len(j.items) {
 		return fmt.Errorf("binding: limit %d of %d", d.Binding, len(j.items))
@@ -71,7 +71,7 @@ func (j *checker) checkAnswer(req *sluice.Request, d *sluice.Decision) error {
 	return nil
 }
 
-// weight is the cost that Remaining is seen in relation to.
+// weight returns the cost to which Remaining is related.
 func (it *item) weight() int64 { return max(it.cost, 1) }
 
 func lessProduct(a, b, c, d int64) bool {
@@ -80,8 +80,8 @@ func lessProduct(a, b, c, d int64) bool {
 	return h1 < h2 || h1 == h2 && l1 < l2
 }
 
-// checkOutcome: Remaining is what a take at now may spend, ResetAfter how long
-// it takes until the key is idle.
+// checkOutcome checks that Remaining is what a take at now may spend, and ResetAfter the time
+// until the key is idle.
 func (j *checker) checkOutcome(it *item, o *sluice.Outcome) error {
 	if want := it.l.remaining(it.v, j.now); !want.has(o.Remaining) {
 		return fmt.Errorf("remaining: %d under [%s], want %d to %d", o.Remaining, it.v.text, want.lo, want.hi)

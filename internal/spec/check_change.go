@@ -10,12 +10,12 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// parts returns what a request charges, as a receipt names it.
+// parts returns the charges of a request as a receipt names them.
 func (j *checker) parts(req *sluice.Request) []Part {
 	return j.current[:1+len(req.More)]
 }
 
-// spend records what an allowed request has spent: n of every limit.
+// spend records that an allowed request has spent n units under every limit.
 func (j *checker) spend(req *sluice.Request, id int, d *sluice.Decision, n between) {
 	at := int64(d.At)
 	for i := range j.items {
@@ -28,7 +28,7 @@ func (j *checker) spend(req *sluice.Request, id int, d *sluice.Decision, n betwe
 	j.keep(req, id, d)
 }
 
-// keep remembers the receipt.
+// keep records the receipt.
 func (j *checker) keep(req *sluice.Request, id int, d *sluice.Decision) {
 	j.keepParts(j.parts(req), id, d)
 }
@@ -43,7 +43,7 @@ func (j *checker) keepParts(parts []Part, id int, d *sluice.Decision) {
 	j.receipts = append(j.receipts, receipt{id, append([]Part(nil), parts...), d.At, d.Due, d.Spent, false})
 }
 
-// deny records a denial where denials count. What RetryAfter is then counts it.
+// deny records a denial under the limits that count denials. RetryAfter includes its effect.
 func (j *checker) deny(req *sluice.Request, id int) {
 	j.countDenial(req)
 	for i := range j.items {
@@ -56,8 +56,8 @@ func (j *checker) deny(req *sluice.Request, id int) {
 	}
 }
 
-// checkCharge: the cost is recorded whether it fits or not, up to full plus
-// Debt, and no earlier than what is reserved.
+// checkCharge checks that the cost is recorded whether it fits or not, up to full plus Debt,
+// and no earlier than reserved units.
 func (j *checker) checkCharge(req *sluice.Request, id int, d *sluice.Decision) error {
 	if !d.Allowed {
 		return fmt.Errorf("charge: denied for %v; a charge never is", d.RetryAfter)
@@ -71,7 +71,7 @@ func (j *checker) checkCharge(req *sluice.Request, id int, d *sluice.Decision) e
 			at.hi = max(at.hi, front)
 		}
 		if rooms[i] = it.room(j.now); d.At > sluice.Instant(j.now) {
-			rooms[i].lo, rooms[i].hi = 0, it.v.units()+it.v.debt+it.v.credit // of now, or of the instant at which it counts
+			rooms[i].lo, rooms[i].hi = 0, it.v.units()+it.v.debt+it.v.credit // room now, or at the instant at which it counts
 		}
 		if i < first {
 			spent = spent.atMost(rooms[i])
@@ -92,7 +92,7 @@ func (j *checker) checkCharge(req *sluice.Request, id int, d *sluice.Decision) e
 		}
 		if int64(d.At) > j.now && n.hi > 0 && it.v.kind != blockKind {
 			it.l.wait(int64(d.At), false, j.now)
-			// Whether nothing was recorded, or that at a later instant, is not reported.
+			// It is not reported whether nothing was recorded, or units at a later instant.
 			it.l.loose = it.l.loose || n.lo == 0
 		}
 		it.l.spend(it.v, id, j.now, int64(d.At), n)
@@ -104,8 +104,8 @@ func (j *checker) checkCharge(req *sluice.Request, id int, d *sluice.Decision) e
 	return nil
 }
 
-// charged returns the parts of a charge that have recorded all that the first
-// has, and whether the others have recorded nothing.
+// charged returns the parts of a charge that have recorded units, and whether each has
+// recorded as many as the first or none.
 func (j *checker) charged(req *sluice.Request, d *sluice.Decision) (parts []Part, even bool) {
 	all := j.parts(req)
 	if req.Outcomes == nil {
@@ -140,15 +140,14 @@ func (it *item) room(now int64) between {
 		r.lo = 0
 	}
 	if it.v.kind == counterKind && it.v.rule == interpolated {
-		// Whether the part of a unit that is in sight leaves room for a whole
-		// one is not stated.
+		// It is not stated whether a part of a unit leaves room for a whole one.
 		r.lo = max(r.lo-1, 0)
 	}
 	return r
 }
 
-// checkRefund: a refund gives back no more than what still counts, and where it
-// is stated exactly that.
+// checkRefund checks that a refund gives back no more than still counts, and exactly that
+// where it is stated.
 func (j *checker) checkRefund(req *sluice.Request, r *receipt, d *sluice.Decision) error {
 	first := req.Plan.Len()
 	var spent between
@@ -182,8 +181,8 @@ func (j *checker) checkRefund(req *sluice.Request, r *receipt, d *sluice.Decisio
 	return nil
 }
 
-// reset forgets the keys of a request, and makes their receipts void: what they gave back
-// would be another's.
+// reset forgets the keys of a request, and makes their receipts void, as they would give back
+// units of others.
 func (j *checker) reset(id int) {
 	j.void(id, func(int) bool { return true })
 	for i := range j.items {
@@ -192,9 +191,9 @@ func (j *checker) reset(id int) {
 	}
 }
 
-// void makes the receipts of a request's keys from before ones that give nothing back.
-// Others may be so of the same scope and key, and those that name its instant, or one until
-// which units were reserved.
+// void makes earlier receipts of a request's keys give nothing back. Other receipts of the
+// same scope and key may give nothing back either if they name its instant, or an instant up
+// to which units were reserved.
 func (j *checker) void(id int, changed func(key int) bool) {
 	for i := range j.items {
 		it := &j.items[i]

@@ -56,8 +56,8 @@ func (j *checker) all() between {
 	return f
 }
 
-// checkFits: a request is allowed if every limit has its cost (liveness), and
-// denied, all of it, if one has not (soundness).
+// checkFits checks that a request is allowed if every limit has its cost (liveness), and
+// denied as a whole if one has not (soundness).
 func (j *checker) checkFits(d *sluice.Decision) error {
 	f := j.all()
 	switch {
@@ -78,8 +78,8 @@ func (j *checker) late(at int64) string {
 	return fmt.Sprintf("it first fits at %d, in %v", at, micros(at-j.now))
 }
 
-// checkRetry: RetryAfter is how long it takes until the cost fits if nothing
-// else comes, and the longest there is, TooLarge, if it is more than the limit can hold.
+// checkRetry checks that RetryAfter is the time until the cost fits if no other request comes,
+// and MaxRetryAfter with TooLarge if the cost is more than the limit can hold.
 func (j *checker) checkRetry(f between, d *sluice.Decision) error {
 	at := int64(never)
 	if !d.TooLarge {
@@ -91,7 +91,7 @@ func (j *checker) checkRetry(f between, d *sluice.Decision) error {
 	return nil
 }
 
-// checkTake: all or none, at once; a queue delays what is allowed.
+// checkTake checks a take: all or none, at once; a queue delays an allowed request.
 func (j *checker) checkTake(req *sluice.Request, id int, d *sluice.Decision) error {
 	if err := j.checkFits(d); err != nil {
 		return err
@@ -135,8 +135,8 @@ func (j *checker) delay() (delay between) {
 	return delay
 }
 
-// checkReceipt: At is the instant at which the units count, Due the one at which
-// the request may go on, Delay from now.
+// checkReceipt checks that At is the instant at which the units count, and Due the instant at
+// which the request may pass, Delay from now.
 func (j *checker) checkReceipt(d *sluice.Decision, at, delay, spent between) error {
 	switch {
 	case !at.has(int64(d.At)):
@@ -151,10 +151,11 @@ func (j *checker) checkReceipt(d *sluice.Decision, at, delay, spent between) err
 	return nil
 }
 
-// checkTakeUpTo: as many as every charge has, up to its cost; denied if none.
+// checkTakeUpTo checks that as many units are spent as every charge has, up to its cost, and
+// that the request is denied if that is none.
 func (j *checker) checkTakeUpTo(req *sluice.Request, id int, d *sluice.Decision) error {
 	if req.Cost == 0 {
-		return nil // what none of nothing is, is not stated
+		return nil // the result for a cost of 0 is not stated
 	}
 	n := exactly(req.Cost)
 	for i := range j.items {
@@ -191,8 +192,8 @@ func (j *checker) checkTakeUpTo(req *sluice.Request, id int, d *sluice.Decision)
 	return nil
 }
 
-// checkReserve: decided at the earliest instant at which all limits fit, if
-// that and the queues' delay are within MaxWait.
+// checkReserve checks that units are reserved at the earliest instant at which all limits fit,
+// if that and the queues' delay are within MaxWait.
 func (j *checker) checkReserve(req *sluice.Request, id int, d *sluice.Decision) error {
 	patience := req.MaxWait.Microseconds()
 	f := j.all()

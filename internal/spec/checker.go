@@ -10,7 +10,7 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// checker puts steps to a store and checks its answers.
+// checker sends steps to a store and checks its answers.
 type checker struct {
 	world    *compiled
 	store    Store
@@ -23,7 +23,7 @@ type checker struct {
 	items    []item
 	current  []Part // what the request charges
 	outcomes [16]sluice.Outcome
-	room     sluice.Outcomes // those of them that a request has limits for
+	room     sluice.Outcomes // the part of outcomes that a request needs
 	steps    int
 	asked    int  // requests to the store
 	waited   bool // units were reserved
@@ -44,13 +44,13 @@ type item struct {
 	fits between // before the request
 }
 
-// receipt is what a step has spent and not given back.
+// receipt records the units that a step has spent and not given back.
 type receipt struct {
 	step    int
 	charges []Part
 	at, due sluice.Instant
 	held    int64
-	parted  bool // a part was given back, and Due is that of all of it
+	parted  bool // a part was given back, so Due no longer applies
 }
 
 func newChecker(world *compiled, store Store, now int64, prefix string) *checker {
@@ -60,8 +60,8 @@ func newChecker(world *compiled, store Store, now int64, prefix string) *checker
 	}
 }
 
-// do puts a step to the store. It returns the answer, or nil where there was
-// nothing to ask, and what is wrong with it.
+// do sends a step to the store. It returns the answer, or nil if there was nothing to send,
+// and the fault of the answer.
 func (j *checker) do(s *Step) (*sluice.Decision, error) {
 	j.steps++
 	id := s.ID
@@ -79,7 +79,7 @@ func (j *checker) do(s *Step) (*sluice.Decision, error) {
 	j.store.Set(j.now)
 	req, r := j.request(s)
 	if req == nil {
-		return nil, nil //nolint:nilnil // there was nothing to ask, which is no fault
+		return nil, nil //nolint:nilnil // there was nothing to send, which is no fault
 	}
 	j.begin(req, s, r)
 	if s.Asks && (s.Op == sluice.OpTake || s.Op == sluice.OpReserve) {
@@ -115,7 +115,7 @@ func (j *checker) ask(req *sluice.Request) (sluice.Decision, error) {
 	return d, nil
 }
 
-// request makes a step's request, nil if its receipt is not there.
+// request makes a step's request, nil if it has no receipt to refund.
 func (j *checker) request(s *Step) (*sluice.Request, *receipt) {
 	req := &sluice.Request{Op: s.Op, MaxWait: micros(s.Wait)}
 	if s.Op != sluice.OpRefund {
@@ -132,7 +132,7 @@ func (j *checker) request(s *Step) (*sluice.Request, *receipt) {
 		units := min(s.Give.of(r.held), r.held)
 		for i, p := range r.charges {
 			if i == 0 && s.Plan < len(j.world.plans) && j.versions(p.Plan, s.Plan) {
-				p.Plan = s.Plan // another version gives back what this one took
+				p.Plan = s.Plan // another version gives back the units
 			}
 			c := j.charge(p.Plan, p.Key, units)
 			if c.Counted = r.held; i == 0 {
@@ -152,8 +152,8 @@ func (j *checker) request(s *Step) (*sluice.Request, *receipt) {
 	return req, r
 }
 
-// versions reports whether two plans are versions of each other that count in
-// the same states: each limit of one has another version in the other.
+// versions reports whether two plans count in the same states: their limits are, in order,
+// versions of each other.
 func (j *checker) versions(a, b int) bool {
 	p, q := j.world.terms[a], j.world.terms[b]
 	if len(p) != len(q) {
@@ -171,7 +171,7 @@ func (j *checker) charge(plan, key int, cost int64) sluice.Charge {
 	return sluice.Charge{Plan: j.world.plans[plan], Key: j.prefix + strconv.Itoa(key), Cost: cost}
 }
 
-// receipt returns one that still holds units.
+// receipt returns a receipt that still holds units.
 func (j *checker) receipt(of int) *receipt {
 	for i := range j.receipts {
 		r := &j.receipts[i]
@@ -215,7 +215,7 @@ func (j *checker) add(p Part, req *sluice.Request) {
 	}
 }
 
-// account returns that of a key, and notes when the rule started.
+// account returns the account of a key, and records when the rule started.
 //
 // rules.md 4 has the start at the first compile, DESIGN §4 at the start of the
 // rule; a store learns of a rule by its first use. Whether a peek is a use is
@@ -239,8 +239,8 @@ func (j *checker) account(v *version, key int, op sluice.Op) *account {
 	return l
 }
 
-// fits returns when a request's cost fits a limit. A queue's delay beyond
-// MaxWait counts as not fitting: MaxWait is a shorter queue.
+// fits returns when a request's cost fits a limit. A cost that a queue would delay beyond
+// MaxWait does not fit, as under a shorter queue.
 func (j *checker) fits(it *item, req *sluice.Request) between {
 	f := it.l.fits(it.v, j.now, it.cost)
 	if !it.v.queues || req.MaxWait == 0 && req.Op != sluice.OpReserve || f.lo == never {

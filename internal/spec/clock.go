@@ -10,9 +10,9 @@ import (
 )
 
 // stepBack checks ADR 63: a key that had a unit left when the clock stepped back waits no
-// longer than a window, or until all that it may owe is paid. It only looks, as a take that
+// longer than a window, or until all that it may owe is paid. It only peeks, as a take that
 // one limit denies may count under another. The sequence ends there: the accounts have one
-// clock, which goes forward.
+// clock, which does not step back.
 func (j *checker) stepBack(s *Step) (*sluice.Decision, error) {
 	j.ended = true
 	req := &sluice.Request{Op: sluice.OpPeek, Charge: j.charge(s.Plan, s.Key, 1)}
@@ -31,8 +31,8 @@ func (j *checker) stepBack(s *Step) (*sluice.Decision, error) {
 	return &d, nil
 }
 
-// longestWait returns how long a key of a plan waits at most that had a unit left. What
-// is reserved ahead, or another version's, may be so by [sluice.MaxWait] more.
+// longestWait returns the longest wait of a key of a plan that had a unit left. With reserved
+// units, or with other versions, it is longer by [sluice.MaxWait].
 func (j *checker) longestWait(plan int) (most int64) {
 	several := false
 	for _, v := range j.world.terms[plan] {
@@ -58,7 +58,7 @@ func (v *version) longestWait() int64 {
 	case counterKind:
 		return ceilDiv(v.quota+v.debt, v.quota)*v.window + v.sub // as long as a key may wait without a step
 	case blockKind:
-		return v.length // a block that is over may come to life
+		return v.length // a block that has ended may be in force again
 	default:
 		return v.window
 	}

@@ -9,17 +9,16 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// ADR 35: an add gives back what counts and then credit, which a balance holds as
-// less than nothing owed. It does not drain, and it is gone when it lapses.
+// ADR 35: an add gives back counted units and then credit, which is a negative balance. Credit
+// does not drain, and is lost when it lapses.
 
-// sees returns a balance as v sees it: of credit no more than its own.
+// sees returns a balance as v sees it: with no more credit than the Credit of v.
 func (v *version) sees(o between) between {
 	least := -v.credit * v.series.den
 	return between{max(o.lo, least), max(o.hi, least)}
 }
 
-// unitsUp returns the units of a balance, a part of one counted as a whole, and
-// credit as less than none.
+// unitsUp returns the units of a balance, rounded up; credit is negative.
 func (v *version) unitsUp(o int64) int64 {
 	if o < 0 {
 		return -(-o / v.series.den)
@@ -27,7 +26,8 @@ func (v *version) unitsUp(o int64) int64 {
 	return ceilDiv(o, v.series.den)
 }
 
-// checkAdd: what counts is given back, then credit, and no more than was asked.
+// checkAdd checks that an add gives back counted units, then credit, and no more than its
+// cost.
 func (j *checker) checkAdd(req *sluice.Request, id int, d *sluice.Decision) error {
 	if err := j.checkReceipt(d, exactly(j.now), between{}, between{-req.Cost, 0}); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (l *account) gives(v *version, now, n int64) between {
 		return between{0, n}
 	case v.kind == bucketKind:
 		o := l.balanceNow(v, now)
-		if l.bal.last > now { // what is reserved keeps its instant
+		if l.bal.last > now { // reserved units keep their instant
 			return between{min(n, v.unitsUp(max(o.lo, 0))), min(n, v.unitsUp(max(o.hi, 0)))}
 		}
 		return between{v.gives(o.lo, n), v.gives(o.hi, n)}
@@ -73,12 +73,13 @@ func (l *account) gives(v *version, now, n int64) between {
 	return between{0, n}
 }
 
-// exactWindow reports whether v's window shows how many units count, and which.
+// exactWindow reports whether the units that count in v's window are known exactly.
 func (l *account) exactWindow(v *version, now int64) bool {
 	return (v.kind == fixedKind || v.kind == logKind || v.kind == counterKind) && !l.unsure && l.front.hi <= now
 }
 
-// balanceNow returns what is owed at now or, if something is reserved, on top of that.
+// balanceNow returns the debt at now or, if units are reserved, at the instant of the
+// reservation.
 func (l *account) balanceNow(v *version, now int64) between {
 	slow, fast := l.rates(v)
 	o := between{l.bal.lo, l.bal.hi}
@@ -94,7 +95,7 @@ func (l *account) balanceNow(v *version, now int64) between {
 // gives returns how many of n units an add gives to a balance.
 func (v *version) gives(o, n int64) int64 { return min(n, max(v.unitsUp(o)+v.credit, 0)) }
 
-// given returns what a balance becomes by an add of n units.
+// given returns a balance after an add of n units.
 func (v *version) given(o, n int64) int64 {
 	den := v.series.den
 	switch {
@@ -108,13 +109,13 @@ func (v *version) given(o, n int64) int64 {
 	return o - v.gives(o, n)*den
 }
 
-// give counts an add of n units of which so many were given.
+// give records an add of n units that gave the key given units.
 func (l *account) give(v *version, step int, now, n, given int64) {
 	if given == 0 {
 		return
 	}
 	if v.kind == refillKind {
-		l.use(v) // what was refilled at its quota is kept
+		l.use(v) // units refilled at its quota are kept
 	}
 	switch {
 	case v.kind == bucketKind:
@@ -122,21 +123,21 @@ func (l *account) give(v *version, step int, now, n, given int64) {
 			l.loose, l.bal.lo = true, min(l.bal.lo, -l.mostCredit())
 		}
 	case l.bounded(v) || l.manyForms(v):
-		l.loose, l.bal.lo = true, min(l.bal.lo, -l.mostCredit()) // of a balance beside it, too
+		l.loose, l.bal.lo = true, min(l.bal.lo, -l.mostCredit()) // also the balance of another form
 	case v.kind == refillKind && l.front.hi <= now:
 		l.missed = l.missed.at(v, now)
 		l.missed.missing -= given
 	case l.exactWindow(v, now):
 		l.units.newestFirst(v, now, given, true)
-		return // nothing else was admitted for it
+		return // no other units were admitted for it
 	default:
 		l.loose = true
 	}
 	l.gift(step, now, given)
 }
 
-// gift enters units that were given, which the bound has on top: until what is
-// reserved is due, as that may count in what they are given back of.
+// gift records given units, which come on top of the bound. They count from the due instant of
+// reserved units, as these may count in the state that they are given back to.
 func (l *account) gift(step int, now, units int64) {
 	at := max(now, l.front.hi, l.bal.last)
 	u := unit{at: at, step: step, gift: units, drains: at}
@@ -162,21 +163,21 @@ func (l *account) giveBalance(v *version, now, n int64) {
 		l.bal.lapse = exactly(until)
 	case gives:
 		l.bal.lapse = between{until, max(l.bal.lapse.hi, until)}
-	default: // it may give some still
+	default: // it may give some credit
 		l.bal.lapse = between{min(l.bal.lapse.lo, until), max(l.bal.lapse.hi, until)}
 	}
 	if after.hi > 0 && l.manyVersions(v) {
 		_, fast := l.rates(v)
 		_, up := fast.drained(1)
-		after.hi += up // its writer may stay
+		after.hi += up // the writer may stay another one
 	}
 	l.bal.lo, l.bal.hi, l.bal.last = after.lo, after.hi, now
 	l.turn(v)
 	l.use(v)
 }
 
-// newestFirst returns how many of n units count in v's window at now, and if asked
-// to takes them out, the newest first.
+// newestFirst returns how many of n units count in v's window at now, newest first. With out
+// it removes them.
 func (us list) newestFirst(v *version, now, n int64, out bool) (found int64) {
 	for i := len(us) - 1; i >= 0 && found < n; i-- {
 		u := &us[i]
@@ -199,8 +200,8 @@ func (us list) newestFirst(v *version, now, n int64, out bool) (found int64) {
 	return found
 }
 
-// checkConvert: what another version's balance owes becomes as large a part of v's
-// Burst as it was of that one's. All else stays.
+// checkConvert checks that the debt of another version's balance becomes the same share of v's
+// Burst as it was of that version's Burst, and that nothing else changes.
 func (j *checker) checkConvert(req *sluice.Request, id int, d *sluice.Decision) error {
 	if err := j.checkReceipt(d, exactly(j.now), between{}, exactly(d.Spent)); err != nil {
 		return err
@@ -250,7 +251,7 @@ func (l *account) convert(v *version, step int, now, more int64) error {
 	if o.hi > 0 {
 		l.turn(v)
 		l.use(v)
-		l.bal.lo, l.bal.hi, l.bal.last = min(after.lo, l.least(v, now)), after.hi, now // it need not be a write
+		l.bal.lo, l.bal.hi, l.bal.last = min(after.lo, l.least(v, now)), after.hi, now // the conversion need not be a write
 	}
 	if more < 0 {
 		l.gift(step, now, -more)
@@ -258,8 +259,8 @@ func (l *account) convert(v *version, step int, now, more int64) error {
 	return nil
 }
 
-// creditNow returns what is owed before units are spent that count at an instant.
-// Credit goes now, and what is left of it where it lapses by then.
+// creditNow returns the debt before a spend of units that count at an instant. Credit is spent
+// now, and the rest of it is lost if it lapses by that instant.
 func (l *account) creditNow(v *version, now, at int64, owed, n between) between {
 	o := l.owed(v, now)
 	if o.lo >= 0 {
@@ -271,7 +272,7 @@ func (l *account) creditNow(v *version, now, at int64, owed, n between) between 
 		}
 	}
 	if at < l.bal.last && o.hi+n.hi*l.series.den > 0 {
-		l.loose = true // what is spent above credit, before what is reserved
+		l.loose = true // units above the credit, before the instant of reserved units
 	}
 	if owed.lo = o.lo; o.hi < 0 {
 		owed.hi = o.hi
@@ -279,7 +280,7 @@ func (l *account) creditNow(v *version, now, at int64, owed, n between) between 
 	return owed
 }
 
-// forget drops credit that lapses before a reservation is due which it has paid for.
+// forget drops credit that lapses before the reservation that it has paid for is due.
 func (b *balance) forget(now int64) {
 	if b.last <= now {
 		return
@@ -292,8 +293,8 @@ func (b *balance) forget(now int64) {
 	}
 }
 
-// creditBack returns how many units come back where there is credit: what came from
-// it since the last add, of which receipts say no more than they hold.
+// creditBack returns how many units a refund gives back to a balance with credit: at most the
+// credit spent since the last add, and at most the units of the receipt.
 func (l *account) creditBack(v *version, owed between, want int64) between {
 	den := v.series.den
 	back := func(o int64) int64 { return min(want*den, max(v.credit*den+min(o, 0), 0)) }
@@ -304,8 +305,7 @@ func (l *account) creditBack(v *version, owed between, want int64) between {
 	return between{ceilDiv(l.back.lo, den), ceilDiv(l.back.hi, den)}
 }
 
-// intoCredit returns a balance that has credit, and gets back so much at least and at
-// most.
+// intoCredit returns a balance with credit after a refund of least to most.
 func (l *account) intoCredit(now, least, most int64) (lo, hi int64) {
 	slow, fast := l.rates(nil)
 	o := l.bal.at(now, slow, fast)

@@ -73,7 +73,7 @@ func drawForms(rnd *rand.Rand) *World {
 	near := drawWindow(rnd)
 	for range 2 + rnd.IntN(2) {
 		f := drawForm(rnd)
-		if rnd.IntN(3) > 0 { // about as long as each other
+		if rnd.IntN(3) > 0 { // of similar length
 			f.window = near * (1 + rnd.Int64N(6)) / (1 + rnd.Int64N(3))
 			f.window = min(max(f.window-f.window%12, 12), year)
 		}
@@ -82,7 +82,7 @@ func drawForms(rnd *rand.Rand) *World {
 	return w
 }
 
-// shape is what a limit's text is drawn from.
+// shape is a pattern from which a limit's text is drawn.
 type shape struct {
 	words  []string // a name and the text
 	window int64
@@ -134,7 +134,7 @@ func drawForm(rnd *rand.Rand) shape {
 		{"bucket that warms up", "next-waits warm-up"},
 	}
 	f := shape{words: all[rnd.IntN(len(all))], window: drawWindow(rnd)}
-	if strings.Contains(f.words[1], "warm-up") { // one length and rate, or the states are apart
+	if strings.Contains(f.words[1], "warm-up") { // one length and rate, otherwise the states differ
 		f.quota = 1 + rnd.Int64N(6)
 		near := []int64{f.window / f.quota * (1 + rnd.Int64N(12)) / 4, f.window * rnd.Int64N(9), 1 + rnd.Int64N(hour)}[rnd.IntN(3)]
 		f.words = []string{f.words[0], fmt.Sprintf("%s %dus", f.words[1], min(max(near, 1), hour))}
@@ -150,7 +150,7 @@ func drawWindow(rnd *rand.Rand) int64 {
 	n := int64(1) << rnd.IntN(45)
 	n = min(n+rnd.Int64N(n), year)
 	if n >= 12 {
-		n -= n % 12 // sub-windows are whole
+		n -= n % 12 // so that sub-windows are whole µs
 	}
 	return n
 }
@@ -182,7 +182,7 @@ func drawLimit(rnd *rand.Rand, name string, f shape) string {
 		text += fmt.Sprintf(" debt %d", 1+rnd.Int64N(6))
 	}
 	if rnd.IntN(8) == 0 && !strings.Contains(f.words[1], "count-denied") && !strings.Contains(f.words[1], "next-waits") && !strings.Contains(f.words[1], "warm-up") && f.words[1] != "aligned-refill" {
-		text += " count-denied" // others of its name may not
+		text += " count-denied" // other versions may not count denials
 	}
 	if (f.words[1] == "" || f.words[1] == "credit") && (f.words[1] == "credit" || rnd.IntN(6) == 0) && !strings.Contains(text, "count-denied") {
 		text = strings.Replace(text, " credit", "", 1)

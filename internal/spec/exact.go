@@ -8,27 +8,27 @@ import (
 	"math/bits"
 )
 
-// never is the instant at which a cost fits that is more than a limit holds.
+// never is the instant at which a cost fits that is larger than the limit.
 const never = math.MaxInt64
 
-// plenty is more than any balance: what is more is counted as that.
+// plenty is more than any balance; larger balances count as plenty.
 const plenty = 1 << 61
 
-// between is the least and the most that the documents allow a value to be.
+// between is the least and the most value that the documents allow.
 type between struct{ lo, hi int64 }
 
 func exactly(n int64) between { return between{n, n} }
 
 func (s between) has(n int64) bool { return s.lo <= n && n <= s.hi }
 
-// and returns the between of the larger of two values.
+// and returns the bounds of the larger of two values.
 func (s between) and(o between) between { return between{max(s.lo, o.lo), max(s.hi, o.hi)} }
 
-// atMost returns the between of the smaller of two values.
+// atMost returns the bounds of the smaller of two values.
 func (s between) atMost(o between) between { return between{min(s.lo, o.lo), min(s.hi, o.hi)} }
 
-// mulDiv returns a·b/c rounded down and whether something was cut off, for
-// values that are not negative. The result is at most plenty.
+// mulDiv returns a·b/c rounded down, and whether that is inexact, for values that are not
+// negative. The result is at most plenty.
 func mulDiv(a, b, c int64) (q int64, cut bool) {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi >= uint64(c) {
@@ -51,8 +51,7 @@ func mulDivUp(a, b, c int64) int64 {
 
 func ceilDiv(a, b int64) int64 { return mulDivUp(max(a, 0), 1, b) }
 
-// drained returns what v's rate drains in dt µs, in 1/den units: rounded down
-// and up.
+// drained returns the 1/den units that v's rate drains in dt µs, rounded down and up.
 func (v *version) drained(dt int64) (down, up int64) {
 	den := v.series.den
 	if dt <= 0 {
@@ -72,7 +71,7 @@ func (v *version) drained(dt int64) (down, up int64) {
 	return q, q
 }
 
-// drains returns in how many whole µs v's rate drains amount, at the latest.
+// drains returns the whole µs after which v's rate has certainly drained amount.
 func (v *version) drains(amount int64) int64 {
 	den := v.series.den
 	if amount <= 0 {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Sequences is what [Exhaustive] tries: all sequences of Depth operations of an
+// Sequences configures [Exhaustive], which tries all sequences of Depth operations of an
 // alphabet, in every world, with ticks of each length.
 type Sequences struct {
 	Depth int
@@ -18,16 +18,15 @@ type Sequences struct {
 	// Events, if not empty, are the operations of every alphabet, in place of
 	// each world's own: of "takes", "receipts", "waits", "upto", "debt", "keys".
 	Events string
-	// Keep is how many failures of a world are reported; 0 means 1.
+	// Keep is the maximum number of failures reported for a world; 0 means 1.
 	Keep int
 }
 
-// Exhaustive puts all sequences to stores, each with keys of its own, and logs
-// how many those were.
+// Exhaustive plays all sequences on stores, each with keys of its own, and logs their number.
 func Exhaustive(t *testing.T, open Open, cfg Sequences) {
 	t.Helper()
 	var worlds, sequences, steps atomic.Int64
-	t.Cleanup(func() { // when all have been played, side by side
+	t.Cleanup(func() { // after the parallel plays
 		t.Logf("all sequences of %d operations: %d worlds, %d sequences, %d steps", cfg.Depth, worlds.Load(), sequences.Load(), steps.Load())
 	})
 	for _, tick := range cfg.Ticks {
@@ -43,8 +42,8 @@ func Exhaustive(t *testing.T, open Open, cfg Sequences) {
 	}
 }
 
-// period is how many ticks pass between two sequences: more than any of their
-// states lives, and a multiple of all windows of up to 4 ticks.
+// period is the number of ticks between two sequences: longer than the life of any of their
+// states, and a multiple of all windows of up to 4 ticks.
 const period = 12 * 1000
 
 func exhaust(t *testing.T, w *World, open Open, tick int64, cfg Sequences) *runner {
@@ -81,9 +80,8 @@ func exhaust(t *testing.T, w *World, open Open, tick int64, cfg Sequences) *runn
 	}
 }
 
-// runner plays sequences on one store, each with keys that were never used,
-// and with scopes that were never used where a rule's start matters. When the
-// store's clock comes near its end, a new one takes its place.
+// runner plays sequences on one store, each with new keys, and with new scopes if the start of
+// a rule matters. When the store's clock comes near its end, runner replaces the store.
 type runner struct {
 	t     testing.TB
 	w     *compiled

@@ -10,14 +10,14 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Explained is a store that explains each request before it decides it, and fails
-// the test where the two differ, or where to explain has changed anything.
+// Explained is a store that explains each request before it decides it. It fails the test if
+// the two differ, or if the explanation has changed the store.
 type Explained struct {
 	Store
 	T testing.TB
-	// State returns all that the store keeps, as it is kept.
+	// State returns the whole content of the store, in its stored form.
 	State func() string
-	Count int // of what was explained
+	Count int // number of explained requests
 }
 
 // Take explains and decides.
@@ -36,7 +36,7 @@ func (s *Explained) Take(ctx context.Context, req sluice.Request) (sluice.Decisi
 	}
 	s.Count++
 	room := make(sluice.Outcomes, req.Limits())
-	if req.Outcomes == nil && s.Count%2 == 0 { // or the store goes its shortest way
+	if req.Outcomes == nil && s.Count%2 == 0 { // every other request takes the store's shortest path
 		req.Outcomes = &room
 	}
 	d, err := s.Store.Take(ctx, req)
@@ -48,7 +48,7 @@ func (s *Explained) Take(ctx context.Context, req sluice.Request) (sluice.Decisi
 	}
 	for i, o := range req.Outcomes.All() {
 		if i == len(e.Limits) {
-			break // there is more room than limits
+			break // Outcomes has more room than limits
 		}
 		if r := &e.Limits[i]; r.Outcome != o {
 			s.T.Fatalf("%v of %d under %v, explained:\n%+v\nand then decided:\n%+v", req.Op, req.Cost, r.Limit, r.Outcome, o)

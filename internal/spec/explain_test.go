@@ -11,8 +11,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestExplainInMemory: whatever keys have been through, an explanation is the next
-// decision, and the snapshot before it is the one behind it.
+// TestExplainInMemory: whatever the history of the keys is, an explanation is the next
+// decision and does not change the snapshot.
 func TestExplainInMemory(t *testing.T) {
 	steps := testkit.Steps(100_000, 300_000)
 	var all []*spec.Explained

@@ -26,8 +26,8 @@ func world(limits ...string) *spec.World {
 	return w
 }
 
-// upTo, reserve, charge, take and give are steps of the first key; give refunds
-// what the first step took.
+// upTo, reserve, charge, take and give are steps of the first key; give refunds the units of
+// the first step.
 func upTo(advance int64, plan int, n int64) spec.Step {
 	return spec.Step{Advance: advance, Op: sluice.OpTakeUpTo, Plan: plan, Cost: n}
 }
@@ -56,7 +56,7 @@ func inTurn(plans, n int, every, cost int64) (steps []spec.Step) {
 	return steps
 }
 
-// play puts steps to every store.
+// play runs steps on every store.
 func play(t *testing.T, w *spec.World, steps []spec.Step) {
 	t.Helper()
 	for _, open := range []spec.Open{open, openBatched, openRestored} {
@@ -148,8 +148,8 @@ func TestRefundBehindReservationOfAnother(t *testing.T) {
 	}
 }
 
-// TestReservationInBalanceOfAnother: until it counts, units that another limit
-// has admitted drain at that limit's rate.
+// TestReservationInBalanceOfAnother: until a reservation counts, units that another limit has
+// admitted drain at that limit's rate.
 func TestReservationInBalanceOfAnother(t *testing.T) {
 	first, mine, back := reserve(1), reserve(1), give(0, 0)
 	first.Plan, back.Of = 1, spec.Newest
@@ -158,8 +158,8 @@ func TestReservationInBalanceOfAnother(t *testing.T) {
 	})
 }
 
-// TestRefundInAQueue: a unit that is due at half a µs has drained at the next,
-// from which on a reservation counts.
+// TestRefundInAQueue: a unit that is due at half a µs has drained at the next whole one, from
+// which a reservation counts.
 func TestRefundInAQueue(t *testing.T) {
 	second := give(0, 0)
 	second.Of = 2
@@ -168,8 +168,8 @@ func TestRefundInAQueue(t *testing.T) {
 	})
 }
 
-// TestRefundAfterMonths: that no other limit has used a balance is known for as
-// long as it lives, if another is known by name.
+// TestRefundAfterMonths: while a balance lives, the store knows that no other limit has used
+// it, even if it knows another limit of the name.
 func TestRefundAfterMonths(t *testing.T) {
 	old := give(0, 0)
 	old.Of = 3
@@ -178,8 +178,8 @@ func TestRefundAfterMonths(t *testing.T) {
 	})
 }
 
-// TestBalanceInTurnBesideAWindow: every change of its writer may round a balance
-// up, beside other forms too.
+// TestBalanceInTurnBesideAWindow: every change of its writer may round a balance up, also
+// beside other forms.
 func TestBalanceInTurnBesideAWindow(t *testing.T) {
 	fast := charge(1, 1)
 	fast.Plan = 2
@@ -187,8 +187,8 @@ func TestBalanceInTurnBesideAWindow(t *testing.T) {
 		[]spec.Step{take(0, 0, 1), take(98351908*s, 1, 1), fast, take(0, 1, 1), take(0, 1, 1)})
 }
 
-// TestRefundOfUnevenCharge: a key that had no room for a charge gets nothing
-// back of it.
+// TestRefundOfUnevenCharge: a key that had no room for a charge gets nothing back from its
+// refund.
 func TestRefundOfUnevenCharge(t *testing.T) {
 	for _, limit := range []string{"a: 4/day sliding-counter conservative", "a: 4/day sliding-log", "a: 4/day"} {
 		full, both := take(0, 0, 4), charge(0, 1)
@@ -268,8 +268,8 @@ func TestBoundsOfADay(t *testing.T) {
 	play(t, world("a: 1000/day", "a: 10/day"), []spec.Step{upTo(0, 0, 1000), take(0, 1, 1), upTo(0, 0, 1000), take(day/2, 1, 1), upTo(0, 0, 1000)})
 }
 
-// TestDenialsOfAFullBucket: they write nothing, however often they come, so that a
-// faster limit of the name finds what it had found before them.
+// TestDenialsOfAFullBucket: any number of denials of a full bucket write nothing, so that a
+// faster limit of the name finds the same balance as before.
 func TestDenialsOfAFullBucket(t *testing.T) {
 	first, peek := charge(0, 0), spec.Step{Op: sluice.OpPeek}
 	first.Key = 1
@@ -280,15 +280,15 @@ func TestDenialsOfAFullBucket(t *testing.T) {
 	})
 }
 
-// TestDenialsRaiseABalanceOfSeveral: a denial of any of them counts where the
-// balance is not full, and the next version finds it.
+// TestDenialsRaiseABalanceOfSeveral: versions share a balance that counts denials. A denial by
+// any version counts if the balance is not full, and the next version finds it.
 func TestDenialsRaiseABalanceOfSeveral(t *testing.T) {
 	play(t, world("a: 10/min count-denied", "a: 20/min count-denied"), []spec.Step{
 		take(0, 0, 10), upTo(3*s, 1, 20), take(s, 0, 9), upTo(0, 1, 20), take(s, 1, 20), upTo(0, 0, 10),
 	})
 }
 
-// TestReservationBetweenRefills: another version is denied until it is due.
+// TestReservationBetweenRefills: another version is denied until the reservation is due.
 func TestReservationBetweenRefills(t *testing.T) {
 	full, both := take(0, 2, 5), reserve(1)
 	full.Key, both.Plan = 1, 1

@@ -10,9 +10,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Play puts steps to a fresh store and fails t with a shortened list if an
-// answer is not one that the documents allow. It skips t if a limit's text is
-// not known.
+// Play plays steps on a new store. It fails t with a shortened list if the documents do not
+// allow an answer, and skips t if a limit's text is not known.
 func Play(t *testing.T, open Open, w *World, steps []Step) {
 	t.Helper()
 	if _, err := w.compile(""); err != nil {
@@ -23,11 +22,10 @@ func Play(t *testing.T, open Open, w *World, steps []Step) {
 	}
 }
 
-// Served puts takes of one unit to a fresh store, under the plans of w in turn,
-// and fails t unless at least as many are allowed at every moment as a bucket of
-// the least rate and the least Burst of all had allowed one take before
-// (rules.md 1, liveness): a change of version may round up by 1 µs, which is less
-// than every for all takes together. All limits must be buckets.
+// Served sends takes of one unit to a new store, under the plans of w in turn. It fails t if
+// at any moment fewer are allowed than a bucket of the least rate and the least Burst of all
+// had allowed by the take before (rules.md 1, liveness): a change of version may round up by 1
+// µs, which is less than every for all takes together. All limits must be buckets.
 func Served(t *testing.T, open Open, w *World, every int64, takes int) {
 	t.Helper()
 	c, err := w.compile("")

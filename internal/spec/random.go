@@ -12,10 +12,9 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Random puts so many random steps to stores: sequences over limits of every
-// form and windows from 1 µs to 366 days, of all operations mixed, with changes
-// of version, several limits and several keys. It stops after a few failures
-// that differ.
+// Random plays random steps on stores: sequences of all operations over limits of every form
+// and windows from 1 µs to 366 days, with changes of version, several limits and several keys.
+// It stops after a few different failures.
 func Random(t *testing.T, open Open, steps int, seed uint64) {
 	t.Helper()
 	store := open(t)
@@ -59,10 +58,10 @@ func Random(t *testing.T, open Open, steps int, seed uint64) {
 	}
 }
 
-// latest is about the end of a store's clock, in the year 2110.
+// latest is close to the end of a store's clock, in the year 2110.
 const latest = 4_440_000_000_000_000
 
-// perWorld is how many steps a world has.
+// perWorld is the number of steps in a world.
 const perWorld = 120
 
 func runRandom(rnd *rand.Rand, j *checker) (*failure, []Step) {
@@ -79,7 +78,7 @@ func runRandom(rnd *rand.Rand, j *checker) (*failure, []Step) {
 	return nil, seq
 }
 
-// stepBack adds a last step, before which the clock steps back.
+// stepBack adds a last step, with a clock that steps back.
 func stepBack(rnd *rand.Rand, j *checker, seq []Step) (*failure, []Step) {
 	d := newDrawer(rnd, j.world)
 	by := []int64{1, 1_000_000, 59 * 60_000_000, 61 * 60_000_000, 40 * 24 * 3600_000_000, 1 + d.advance(), 1 + 3*d.advance()}
@@ -98,7 +97,7 @@ type drawer struct {
 	most   int64   // cost
 	even   bool    // all costs are 1
 	ops    []sluice.Op
-	steady int // one in so many steps changes the version
+	steady int // one in steady steps changes the version
 	plan   int
 }
 
@@ -166,7 +165,7 @@ func (d *drawer) step(j *checker) Step {
 		if d.IntN(12) == 0 {
 			s.Wait = min(d.advance(), sluice.MaxWait.Microseconds())
 		}
-	default: // are complete
+	default: // no further fields
 	}
 	if s.Op != sluice.OpRefund && !d.world.one && d.IntN(5) == 0 {
 		s.More = []Part{{d.IntN(len(d.world.Plans)), 1 - s.Key}}
@@ -174,7 +173,7 @@ func (d *drawer) step(j *checker) Step {
 	return s
 }
 
-// cost is mostly small, now and then more than fits.
+// cost returns a cost: mostly small, sometimes more than fits.
 func (d *drawer) cost() int64 {
 	if d.even {
 		return 1
@@ -193,7 +192,8 @@ func (d *drawer) cost() int64 {
 	}
 }
 
-// advance is often nothing, often about the time in which something changes.
+// advance returns a step of the clock: often 0, often about the time in which something
+// changes.
 func (d *drawer) advance() int64 {
 	u := d.unit[d.IntN(len(d.unit))]
 	switch d.IntN(10) {

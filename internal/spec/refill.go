@@ -3,14 +3,14 @@
 
 package spec
 
-// refills is a bucket that gets Quota units back at once every Window, counted
-// from the take that found it full, or whenever a Window of the clock starts:
-// units missing as of the instant grid.
+// refills is the state of a bucket that gets Quota units back at once every Window, counted
+// from the take that found it full, or whenever a Window of the clock starts: the units
+// missing as of the instant grid.
 type refills struct{ missing, grid int64 }
 
-// at returns what is missing at now and the last instant of the grid.
+// at returns the units missing at now and the last instant of the grid.
 func (r refills) at(v *version, now int64) refills {
-	full := now // where the grid starts with the first unit
+	full := now // start of the grid of the first unit
 	if v.form.clock {
 		full = cell(now, v.window) * v.window
 	}
@@ -34,7 +34,7 @@ func (r refills) fits(v *version, now, cost int64) int64 {
 	return r.grid + n*v.window
 }
 
-// reset returns how long it takes until nothing is missing.
+// reset returns the time until no unit is missing.
 func (r refills) reset(v *version, now int64) int64 {
 	r = r.at(v, now)
 	if r.missing == 0 {

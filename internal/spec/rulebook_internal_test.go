@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// rulebook is a store that does what rules.md says, in fractions, for requests
-// of one limit. It shows that the specification allows what the rules say.
+// rulebook is a store that follows rules.md, in fractions, for requests of one limit. It shows
+// that the specification allows the behavior in rules.md.
 type rulebook struct {
 	now     int64
 	buckets map[string]*owes
@@ -26,8 +26,9 @@ type rulebook struct {
 	steps   int
 }
 
-// owes is rules.md 1: one balance, its last instant, the version that wrote it;
-// rules.md 3: since when that is the writer, and the latest reservation.
+// owes is the state of rules.md 1 (one balance, its last instant, the version that wrote it)
+// and of rules.md 3 (the instant at which that version became the writer, and the latest
+// reservation).
 type owes struct {
 	units            *big.Rat
 	last, since, due int64
@@ -52,7 +53,7 @@ func ceilRat(r *big.Rat) int64 {
 	return n.Int64()
 }
 
-// rate is the faster of that of the writer and of the version that asks.
+// rate returns the faster of the writer's rate and the rate of v.
 func (o *owes) rate(v *version) *big.Rat {
 	if o.writer == nil || v.faster(o.writer) {
 		return v.perMicro()
@@ -135,7 +136,7 @@ func (b *rulebook) bucket(v *version, o *owes, r *sluice.Request, d *sluice.Deci
 			return never
 		}
 		from, left := now, owed
-		if foreign { // until then it drains at the writer's rate, and nobody overtakes
+		if foreign { // until then it drains at the writer's rate, and no request overtakes
 			from = max(o.due, now)
 			left = o.at(from, rate)
 		}
@@ -150,7 +151,7 @@ func (b *rulebook) bucket(v *version, o *owes, r *sluice.Request, d *sluice.Deci
 		return max(ceilRat(over.Quo(over, rate)), 0)
 	}
 	d.Allowed = true
-	// A take that owes more than Burst leaves the writer as it is, as a charge does.
+	// A take that owes more than Burst does not change the writer; neither does such a charge.
 	above := func(cost int64) bool {
 		return o.writer != nil && new(big.Rat).Add(owed, rat(cost)).Cmp(rat(v.burst)) > 0
 	}
@@ -201,11 +202,11 @@ func (b *rulebook) bucket(v *version, o *owes, r *sluice.Request, d *sluice.Deci
 		keeps := above(r.Cost)
 		if w > 0 {
 			d.At += sluice.Instant(w)
-			// What is left when its turn comes, and what drains until then.
+			// The units left when its turn comes, and those that drain until then.
 			if owed.Sub(owed, new(big.Rat).Mul(rate, rat(w))); owed.Sign() < 0 {
 				owed.SetInt64(0)
 			}
-			until := v // whose rate drains it until then
+			until := v // the version at whose rate it drains until then
 			if keeps = above(r.Cost); keeps {
 				until = o.writer
 			}
@@ -240,8 +241,8 @@ func (b *rulebook) bucket(v *version, o *owes, r *sluice.Request, d *sluice.Deci
 	}
 }
 
-// pending reports whether another version's reservation lies ahead, or the first
-// one of v in a balance that another wrote.
+// pending reports whether a reservation of another version lies ahead, or the first one of v
+// in a balance that another version wrote.
 func (o *owes) pending(v *version, now int64) bool {
 	return o.since > now || o.due > now && o.writer != v
 }
@@ -275,7 +276,7 @@ func (b *rulebook) giveBack(_ *version, o *owes, r *sluice.Request, d *sluice.De
 	}
 }
 
-// window decides by the rule of v alone over all units, which every form sees.
+// window decides by the rule of v alone over all units, as every form sees all of them.
 func (b *rulebook) window(v *version, l *account, r *sluice.Request, d *sluice.Decision) {
 	now := b.now
 	from := max(now, l.front.hi)
@@ -360,7 +361,7 @@ func (b *rulebook) takeBack(l *account, r *sluice.Request, d *sluice.Decision) {
 	d.Spent = left - r.Cost
 }
 
-// TestRulebook: what rules.md says is allowed by the specification.
+// TestRulebook: the specification allows the behavior in rules.md.
 func TestRulebook(t *testing.T) {
 	worlds := 4000
 	if text := os.Getenv("SLUICE_SPEC_STEPS"); text != "" {
@@ -415,8 +416,8 @@ func newRulebook(t *testing.T, w *World) *rulebook {
 	return b
 }
 
-// inRulebook reports whether the rulebook has the limits of a world: buckets
-// among themselves, and windows that count admitted units exactly.
+// inRulebook reports whether the rulebook covers the limits of a world: only buckets, or only
+// windows that count admitted units exactly.
 func inRulebook(c *compiled) bool {
 	buckets := 0
 	for _, terms := range c.terms {

@@ -10,12 +10,11 @@ import (
 	"testing"
 )
 
-// start is where clocks stand at first: a multiple of every window that the
-// exhaustive drivers use, so that a sequence's place on the clock is its
-// Advance.
+// start is the first time of clocks: a multiple of every window that the exhaustive drivers
+// use, so that the Advance of a sequence is its position on the clock.
 const start = 1_788_480_000_000_000
 
-// failure is what is wrong with an answer, and where.
+// failure is the fault of an answer, with the steps that led to it.
 type failure struct {
 	steps []Step // up to the one that failed
 	err   error
@@ -27,8 +26,8 @@ func (f *failure) rule() string {
 	return name
 }
 
-// play puts steps to a fresh store and returns what is wrong, and the readable
-// list.
+// play plays steps on a new store. It returns the failure, or nil, and a
+// readable list of the steps.
 func play(t testing.TB, w *World, open Open, steps []Step) (*failure, []string) {
 	t.Helper()
 	c, err := w.compile("")
@@ -48,8 +47,8 @@ func play(t testing.TB, w *World, open Open, steps []Step) (*failure, []string) 
 	return nil, lines
 }
 
-// numbered gives steps the IDs of their places, so that refunds find their
-// receipts when others are left out.
+// numbered gives steps their positions as IDs, so that refunds find their receipts when other
+// steps are removed.
 func numbered(steps []Step) []Step {
 	steps = slices.Clone(steps)
 	for i := range steps {
@@ -60,8 +59,8 @@ func numbered(steps []Step) []Step {
 	return steps
 }
 
-// shrink leaves out steps and makes their numbers plainer for as long as some
-// rule is still broken. It plays a few thousand sequences at most.
+// shrink removes steps and simplifies their numbers as long as the same rule is broken. It
+// plays at most a few thousand sequences.
 func shrink(t testing.TB, w *World, open Open, f *failure) *failure {
 	t.Helper()
 	f.steps = numbered(f.steps)
@@ -98,7 +97,7 @@ func shrink(t testing.TB, w *World, open Open, f *failure) *failure {
 	return f
 }
 
-// without returns steps but n of them, whose time passes still or does not.
+// without returns steps without n of them. If passes is true, their time still passes.
 func without(steps []Step, i, n int, passes bool) []Step {
 	rest := slices.Delete(slices.Clone(steps), i, i+n)
 	if passes && i < len(rest) {

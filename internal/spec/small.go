@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// smallLimits are the worlds of the exhaustive drivers: the versions of each,
-// where T stands for a tick. A text that this tree does not know is skipped.
+// smallLimits holds the worlds of the exhaustive drivers: the versions of each, with T for a
+// tick. A text that ParseLimit does not know is skipped.
 var smallLimits = []struct {
 	name   string
 	plans  []Plan
@@ -96,7 +96,7 @@ var smallLimits = []struct {
 	{"two keys of a log", []Plan{of("a: 2/3T sliding-log")}, "keys waits receipts"},
 }
 
-// smallWorlds returns the worlds of limits with ticks so long.
+// smallWorlds returns the worlds with ticks of a length.
 func smallWorlds(t testing.TB, tick int64) (worlds []*World) {
 	t.Helper()
 	for _, s := range smallLimits {
@@ -117,8 +117,8 @@ func smallWorlds(t testing.TB, tick int64) (worlds []*World) {
 	return worlds
 }
 
-// withTicks writes a window of ticks in µs: "2/3T" with a tick of 1 s is
-// "2/3000000us". So it does the length of a block and of a warm-up.
+// withTicks writes a window of ticks in µs: "2/3T" with a tick of 1 s is "2/3000000us". It
+// does the same for the length of a block and of a warm-up.
 func withTicks(text string, tick int64) string {
 	words := strings.Fields(text)
 	for i, w := range words {
@@ -137,8 +137,8 @@ func withTicks(text string, tick int64) string {
 	return strings.Join(words, " ")
 }
 
-// alphabet returns the operations of a world, at most 24: its events, each
-// after no time, one tick, and in some cases three.
+// alphabet returns the operations of a world, at most 24: its events, each after 0 ticks, 1
+// tick, and in some cases 3.
 func (w *World) alphabet(tick int64) []Step {
 	var steps []Step
 	for p := range w.Plans {

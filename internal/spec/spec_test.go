@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// steps returns how many random steps are put to the store: SLUICE_SPEC_STEPS, a million,
-// or ten in make long.
+// steps returns the number of random steps: SLUICE_SPEC_STEPS, or a million, or ten million in
+// make long.
 func steps(t *testing.T) int {
 	t.Helper()
 	if text := os.Getenv("SLUICE_SPEC_STEPS"); text != "" {
@@ -30,7 +30,7 @@ func steps(t *testing.T) int {
 	return testkit.Steps(1_000_000, 10_000_000)
 }
 
-// seeds returns those of SLUICE_SPEC_SEED, "7" or "1-40", or 1.
+// seeds returns the seeds in SLUICE_SPEC_SEED, such as "7" or "1-40"; without it, 1.
 func seeds(t *testing.T) (first, last uint64) {
 	t.Helper()
 	text := os.Getenv("SLUICE_SPEC_SEED")
@@ -51,9 +51,9 @@ func seeds(t *testing.T) (first, last uint64) {
 	return first, last
 }
 
-// TestExhaustive tries all sequences of 3 operations; of 4 where millions of steps are
-// asked for, by ticks of a µs, which are where numbers are rounded, and by those of a
-// second, too, where a hundred millions are.
+// TestExhaustive tries all sequences of 3 operations. From ten million steps, sequences with
+// ticks of a µs, where numbers are rounded, have 4 operations; from a hundred million, those
+// with ticks of a second do, too.
 func TestExhaustive(t *testing.T) {
 	fine, coarse := spec.Sequences{Depth: 3, Ticks: []int64{1}}, spec.Sequences{Depth: 3, Ticks: []int64{1_000_000}}
 	switch n := steps(t); {
@@ -79,8 +79,8 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// TestOfOtherStores is the two above for stores that go on from a snapshot every
-// few requests, and for such as decide in batches.
+// TestOfOtherStores runs TestExhaustive and TestRandom on stores that continue from a snapshot
+// every few requests, and on stores that decide in batches.
 func TestOfOtherStores(t *testing.T) {
 	n := steps(t) / 10
 	short := spec.Sequences{Depth: 2, Ticks: []int64{1, 1_000_000}}

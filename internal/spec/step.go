@@ -11,9 +11,9 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Step is one operation of a sequence. The clock moves on by Advance first; where that is
-// negative it steps back, and a look at the key ends the sequence. It
-// names a plan and a key of the [World] by their numbers.
+// Step is one operation of a sequence. The clock first moves by Advance; if that is negative,
+// the clock steps back, and a peek at the key ends the sequence. A step names a plan and a key
+// of the [World] by their numbers.
 type Step struct {
 	Advance int64 // µs
 	Op      sluice.Op
@@ -22,15 +22,15 @@ type Step struct {
 	Cost    int64
 	More    []Part
 	Wait    int64 // µs
-	// Of is the step whose receipt a refund gives back: its ID, or Newest or
-	// Oldest of those that still hold units.
+	// Of is the step whose receipt a refund gives back: its ID, or Newest or Oldest for a
+	// receipt that still holds units.
 	Of   int
 	Give Share
-	// ID distinguishes steps where some are left out; 0 means the step's place.
+	// ID identifies a step after others are removed; 0 means its position.
 	ID int
-	// Asks says that peeks come first: twice, and with the answer of the step.
+	// Asks says that two peeks come first, whose answers must equal that of the step.
 	Asks bool
-	// Outcomes says that every limit's outcome is asked for.
+	// Outcomes says that the request has Outcomes.
 	Outcomes bool
 }
 
@@ -43,7 +43,7 @@ const (
 	Oldest = -2
 )
 
-// Share is how much of what a receipt holds is given back.
+// Share is the part of a receipt's units that is given back.
 type Share uint8
 
 // The shares.
@@ -64,7 +64,7 @@ func (s Share) of(held int64) int64 {
 	}
 }
 
-// describe writes a step for a reader, and what the store answered.
+// describe writes a step and the store's answer for a reader.
 func (w *World) describe(s *Step, at int64, d *sluice.Decision) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "+%v\t%v", time.Duration(s.Advance)*time.Microsecond, s.Op)

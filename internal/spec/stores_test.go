@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// inMemory is a memstore whose clock is set.
+// inMemory is a memstore with a clock that the test sets.
 type inMemory struct {
 	*memstore.Store
 	micros *atomic.Int64
@@ -36,7 +36,7 @@ func newInMemory(maxKeys int) inMemory {
 
 func open(testing.TB) spec.Store { return newInMemory(1 << 14) }
 
-// batched decides by TakeBatch of one request.
+// batched decides each request by a TakeBatch of its own.
 type batched struct{ inMemory }
 
 func openBatched(testing.TB) spec.Store { return batched{newInMemory(1 << 14)} }
@@ -49,8 +49,7 @@ func (s batched) Take(ctx context.Context, req sluice.Request) (sluice.Decision,
 	return out[0].Decision, out[0].Err
 }
 
-// restored goes on in a new memstore, with a snapshot of the one before, every
-// few requests.
+// restored continues in a new memstore every few requests, with a snapshot of the one before.
 type restored struct {
 	inMemory
 	t     testing.TB

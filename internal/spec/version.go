@@ -34,13 +34,13 @@ const (
 	conservative                    // prev + cur + cost ≤ Quota; where whole sub-windows count, prev is the last of these
 )
 
-// form is what versions of one name share a state by: all buckets are one
-// balance, windows are distinguished by their length and their parts.
+// form identifies the versions of one name that share a state: all buckets share a balance,
+// windows are distinguished by their length and their parts.
 type form struct {
 	kind   kind
 	window int64
 	parts  int64
-	clock  bool // a bucket whose refills are the clock's
+	clock  bool // a bucket with refills aligned to the clock
 	warmUp int64
 }
 
@@ -54,13 +54,13 @@ type version struct {
 
 	quota, debt, window, burst, deficit, delayAfter int64
 	credit, creditFor                               int64
-	lent                                            int64 // Debt, where the next waits for what a take owes
+	lent                                            int64 // Debt, with next-waits
 	sub, parts, precision                           int64
 	length                                          int64 // of a block
 	queues, countDenied, preFilled                  bool
 }
 
-// series is all versions of one limit: those of one scope and name.
+// series holds all versions of one limit: those of one scope and name.
 type series struct {
 	scope    string
 	versions []*version
@@ -90,7 +90,7 @@ func newVersion(l sluice.Limit) (*version, error) {
 		switch {
 		case a.Refill != sluice.Continuous:
 			v.kind, v.form.clock = refillKind, a.Refill == sluice.Aligned
-		case a.WarmUp > 0: // of one rate, and of one warm-up
+		case a.WarmUp > 0: // versions of one rate and one warm-up share a state
 			g := gcd(v.window, v.quota)
 			v.kind, v.form = warmKind, form{window: v.window / g, parts: v.quota / g, warmUp: a.WarmUp.Microseconds()}
 		default:
@@ -136,13 +136,13 @@ func newVersion(l sluice.Limit) (*version, error) {
 	return v, nil
 }
 
-// starts reports whether a window counts what the rule withholds at its start.
+// starts reports whether a window counts units that the rule withholds at its start.
 func (v *version) starts() bool { return v.preFilled || v.kind == fixedKind && v.deficit > 0 }
 
 // full returns how many units an idle key may spend at once.
 func (v *version) full() int64 { return v.units() + v.lent }
 
-// units returns how many units an idle key has. What is above them is debt.
+// units returns how many units an idle key has. Units spent beyond them are debt.
 func (v *version) units() int64 {
 	switch {
 	case v.kind <= warmKind:
@@ -153,8 +153,8 @@ func (v *version) units() int64 {
 	return v.quota
 }
 
-// left returns how many units a take may spend where so many count: none of a
-// key in debt, and all that may be owed of one that is not.
+// left returns how many units a take may spend if held units count: none for a key in debt,
+// else all up to the debt that may be owed.
 func (v *version) left(held int64) int64 {
 	if held > v.units() {
 		return 0
@@ -162,13 +162,12 @@ func (v *version) left(held int64) int64 {
 	return v.full() - held
 }
 
-// needs returns how many units must be there for a take of cost. Where the next
-// waits it passes if nothing is owed above Burst, and owes up to Debt after it.
+// needs returns how many units must be left for a take of cost. With next-waits it passes if
+// nothing is owed above Burst, and may owe up to Debt after it.
 func (v *version) needs(cost int64) int64 { return max(cost-v.lent, 0) }
 
-// settle chooses the series' denominator: a multiple of every bucket's window,
-// so that what drains in a µs is a whole number, or else one that is fine
-// enough to round by.
+// settle chooses the series' denominator: a multiple of every bucket's window, so that the
+// units that drain in a µs are a whole number, or else one that is fine enough for rounding.
 func (s *series) settle() {
 	s.den = 1
 	units := int64(1)
@@ -189,7 +188,7 @@ func (s *series) settle() {
 	}
 }
 
-// drainsEvenly reports whether v is a bucket that refills all the time.
+// drainsEvenly reports whether v is a bucket with continuous refill.
 func (v *version) drainsEvenly() bool { return v.kind == bucketKind || v.kind == warmKind }
 
 func gcd(a, b int64) int64 {

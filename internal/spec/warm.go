@@ -5,18 +5,18 @@ package spec
 
 import "math/bits"
 
-// warmth is a bucket that warms up (ADR 31): what was taken is paid for at an
-// instant, and so much of the warm-up was used then. A key that owes nothing uses
-// a µs less with each µs. All of it is one rate's.
+// warmth is the state of a bucket that warms up (ADR 31): the instant at which all units are
+// paid for, and the part of the warm-up that is used then. While a key owes nothing, the used
+// part falls by a µs in each µs. All versions have one rate.
 type warmth struct {
 	paid instant
 	used int64
 	last int64   // due instant of the latest reservation
-	back instant // what the refund at hand gives back
+	back instant // what the current refund gives back
 }
 
-// instant is an instant or a length of time in µs and parts of one, of which each has
-// as many as the rate, in lowest terms, has units.
+// instant is an instant or a length of time in µs and parts of a µs. A µs has as many parts as
+// the rate, in lowest terms, has units.
 type instant struct{ micros, part int64 }
 
 func (i instant) ceil() int64 { return i.micros + min(i.part, 1) }
@@ -41,15 +41,15 @@ func (v *version) minus(i, o instant) instant {
 	return i
 }
 
-// lasting is how long n units of a warm key last.
+// lasting returns how long n units of a warm key last.
 func (v *version) lasting(n int64) instant {
 	hi, lo := bits.Mul64(uint64(n), uint64(v.form.window))
 	q, rem := bits.Div64(hi, lo, uint64(v.form.parts))
 	return instant{int64(q), int64(rem)}
 }
 
-// longer is how much longer all units last of a key that has used so much of its
-// warm-up W: 2·(W − used − W/2)²/W where that is more than half, rounded down.
+// longer returns the additional time that all units of a key take that has used a part of its
+// warm-up W: 2·(W − used − W/2)²/W, rounded down, if less than half is used, else 0.
 func (v *version) longer(used int64) int64 {
 	w := v.form.warmUp
 	if 2*used >= w {
@@ -60,8 +60,8 @@ func (v *version) longer(used int64) int64 {
 	return int64(q)
 }
 
-// settle is w at now, or a new key where it equals one: then a
-// reservation that was given back is forgotten, too.
+// settle returns w, or the state of a new key if w equals that at now. A refunded reservation
+// is then forgotten, too.
 func (w warmth) settle(now int64) warmth {
 	if w.paid.ceil()+w.used <= now {
 		return warmth{paid: instant{micros: now}}
@@ -69,7 +69,7 @@ func (w warmth) settle(now int64) warmth {
 	return w
 }
 
-// at is w at now, where it owes nothing if not more.
+// at returns w at now, or w itself if it owes units at now.
 func (w warmth) at(now int64) warmth {
 	if now >= w.paid.ceil() {
 		w.used, w.paid = max(w.used-(now-w.paid.ceil()), 0), instant{micros: now}
@@ -90,7 +90,7 @@ func (w warmth) spend(v *version, now, at, units int64) warmth {
 	return w
 }
 
-// owes returns how long it takes until all is paid for.
+// owes returns the time until all units are paid for.
 func (w warmth) owes(v *version, now int64) instant {
 	if now >= w.paid.ceil() {
 		return instant{}
@@ -98,10 +98,10 @@ func (w warmth) owes(v *version, now int64) instant {
 	return v.minus(w.paid, instant{micros: now})
 }
 
-// owed returns the units that are owed, a part of one as a whole one.
+// owed returns the owed units, rounded up.
 func (w warmth) owed(v *version, now int64) int64 { return v.unitsOf(w.owes(v, now)) }
 
-// unitsOf returns the least number of units that last as long.
+// unitsOf returns the least number of units that last at least d.
 func (v *version) unitsOf(d instant) int64 {
 	n, _ := mulDiv(d.micros, v.form.parts, v.form.window)
 	for v.lasting(n).less(d) {
@@ -112,7 +112,7 @@ func (v *version) unitsOf(d instant) int64 {
 
 func (w warmth) reset(now int64) int64 { return max(w.paid.ceil()+w.used-now, 0) }
 
-// less takes off what is given back. Units given back have warmed the key.
+// less subtracts what the refund gives back. The key stays as warm as the units have made it.
 func (w warmth) less(v *version, now int64) warmth {
 	if w.paid = v.minus(w.paid, w.back); w.paid.ceil() <= now {
 		w.last = 0
@@ -125,15 +125,15 @@ func (l *account) warmFits(v *version, now, cost int64) between {
 	l.warm = l.warm.settle(now)
 	at := v.minus(l.warm.paid, v.lasting(v.burst-v.needs(cost))).ceil()
 	fits := exactly(max(now, at))
-	if l.manyVersions(v) && l.warm.last > now { // nobody overtakes another's reservation
+	if l.manyVersions(v) && l.warm.last > now { // no take overtakes the reservation of another version
 		fits.hi = max(fits.hi, l.warm.last)
 	}
 	return fits
 }
 
-// warmBack is what a bucket gives back: what units last when warm, less what has
-// drained since, or until the last reservation. Of a balance that another version has
-// written since it is nothing.
+// warmBack returns the units that a bucket gives back: the time that the units last when warm,
+// less the time since, or until the last reservation. It may be nothing if another version has
+// written the balance.
 func (l *account) warmBack(v *version, now, at, held, want int64) between {
 	l.warm = l.warm.settle(now)
 	gone := max(now-at, 0)

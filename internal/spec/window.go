@@ -3,17 +3,17 @@
 
 package spec
 
-// unit is what was admitted at one instant by one request.
+// unit records the units that one request was admitted at one instant.
 type unit struct {
 	at      int64
-	step    int   // the step that asked for it
+	step    int   // the step of the request
 	n, most int64 // units that still count: at least and at most
 	denied  bool  // a denial that counts too
-	full    int64 // up to which it does
-	gift    int64 // no unit that was admitted, but so many that were given
+	full    int64 // the units up to which a denial counts
+	gift    int64 // no admitted units, but the number of units given by an add
 
-	// Of a balance: the instant from which the unit drains, behind what was
-	// reserved before, and 1/den units that it may have been rounded up by.
+	// For a balance: the instant from which the unit drains, after units reserved before, and
+	// the 1/den units by which it may have been rounded up.
 	drains, rounded int64
 }
 
@@ -32,10 +32,10 @@ func (u *unit) count(s side) int64 {
 	return u.n
 }
 
-// list is units in the order of their instants.
+// list holds units in the order of their instants.
 type list []unit
 
-// since returns the units behind an instant.
+// since returns the units after an instant.
 func (us list) since(after int64, s side) (n int64) {
 	for i := range us {
 		if us[i].at > after {
@@ -55,8 +55,8 @@ func (us list) newest(s side) (at int64, ok bool) {
 	return 0, false
 }
 
-// logFits returns the first instant at which the units in (t−W, t] leave room:
-// their sum is at most limit. Those reserved for later count too.
+// logFits returns the first instant at which the sum of the units in (t−W, t] is at most
+// limit. Units reserved for later count too.
 func (us list) logFits(window, limit, from int64, s side) int64 {
 	if limit < 0 {
 		return never
@@ -78,10 +78,10 @@ func (us list) logFits(window, limit, from int64, s side) int64 {
 	return from
 }
 
-// cell returns the number of the part of the clock that holds at.
+// cell returns the number of the interval of the clock that contains at.
 func cell(at, length int64) int64 { return at / length }
 
-// inCells returns the units of the parts first to last.
+// inCells returns the units in the intervals first to last.
 func (us list) inCells(length, first, last int64, s side) (n int64) {
 	for i := range us {
 		if c := cell(us[i].at, length); first <= c && c <= last {
@@ -101,8 +101,8 @@ func (l *account) fixedFits(v *version, from, cost int64, s side) int64 {
 	}
 }
 
-// inWindow returns the units of a fixed window: in the one in which the rule
-// starts, what it withholds counts from the beginning.
+// inWindow returns the units of a fixed window. In the window in which the rule starts, the
+// initial deficit counts from the beginning.
 func (l *account) inWindow(v *version, c int64, s side) int64 {
 	n := l.units.inCells(v.window, c, c, s)
 	first, last := cell(l.start.lo, v.window), cell(l.start.hi, v.window)
@@ -112,8 +112,8 @@ func (l *account) inWindow(v *version, c int64, s side) int64 {
 	return n
 }
 
-// opened returns the window that holds at if windows are opened by the first
-// request, and what it counts. A window that nobody has opened is empty.
+// opened returns the end and the count of the window that contains at if windows are opened by
+// the first request. A window that no request has opened is empty.
 func (us list) opened(v *version, at int64, s side) (end, n int64) {
 	for i := range us {
 		u := &us[i]
@@ -146,12 +146,12 @@ func (us list) opened(v *version, at int64, s side) (end, n int64) {
 	return end, n
 }
 
-// counted returns the units of the sub-windows that are whole in sight from an
-// instant, and of the oldest, which is partly in sight.
+// counted returns the units of the sub-windows that lie wholly within the window at an
+// instant, and of the oldest, which lies partly within it.
 //
 // A pre-filled counter starts as if Quota had been used in the window before
-// the rule's start. How it is spread over several sub-windows is not stated: at
-// most it is all in the newest.
+// the rule's start. How these units are spread over several sub-windows is not stated: at most
+// all are in the newest.
 func (l *account) counted(v *version, at int64, s side) (whole, oldest int64) {
 	c := cell(at, v.sub)
 	whole = l.units.inCells(v.sub, c-v.parts+1, c, s)
@@ -172,8 +172,8 @@ func (l *account) counted(v *version, at int64, s side) (whole, oldest int64) {
 	return whole, oldest
 }
 
-// weighed returns the oldest sub-window's units by the part in sight, which
-// the rule of v rounds down or up.
+// weighed returns the units of the oldest sub-window, weighed by its part within the window.
+// The rule of v rounds them down or up.
 func (v *version) weighed(oldest, at int64) int64 {
 	left := v.sub - at%v.sub
 	switch v.rule {
@@ -187,8 +187,8 @@ func (v *version) weighed(oldest, at int64) int64 {
 	}
 }
 
-// counterFits returns the first instant from which on cost fits, by the rule of
-// v: see counterRule.
+// counterFits returns the first instant from which cost fits, by the rule of v: see
+// counterRule.
 func (l *account) counterFits(v *version, from, cost int64, s side) int64 {
 	for {
 		whole, oldest := l.counted(v, from, s)
@@ -200,8 +200,8 @@ func (l *account) counterFits(v *version, from, cost int64, s side) int64 {
 	}
 }
 
-// fitsWithin returns the first instant of a sub-window at which its oldest
-// fits the room.
+// fitsWithin returns the first instant of a sub-window at which the weighed units of the
+// oldest fit the room.
 func (v *version) fitsWithin(start, oldest, room int64) (int64, bool) {
 	switch {
 	case room < 0:
@@ -218,8 +218,8 @@ func (v *version) fitsWithin(start, oldest, room int64) (int64, bool) {
 	return start + v.sub - inSight, inSight > 0
 }
 
-// sureLimit returns how many units a histogram may hold so that cost is sure to
-// fit: a denial of cost implies a true count > (1−1/(k−1))·(Quota−cost).
+// sureLimit returns how many units a histogram may hold such that cost certainly fits: a
+// denial of cost implies a true count > (1−1/(k−1))·(Quota−cost).
 func sureLimit(quota, cost, k int64) int64 {
 	if cost > quota {
 		return -1

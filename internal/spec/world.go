@@ -11,7 +11,7 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Store is a store under test whose clock stands where it is set.
+// Store is a store under test whose clock is set by Set and does not advance.
 type Store interface {
 	sluice.Store
 	Set(micros int64)
@@ -20,22 +20,22 @@ type Store interface {
 // Open makes a new and empty store. It may end it with Cleanup.
 type Open func(t testing.TB) Store
 
-// World is the limits that a sequence is over.
+// World holds the limits of a sequence.
 type World struct {
 	Name string
-	// Plans are what may be charged. Those of one scope whose limits have the
-	// same name are versions of each other.
+	// Plans are the plans that may be charged. Plans of one scope whose limits have the same
+	// name are versions of each other.
 	Plans []Plan
-	// Starts says that the decisions depend on when a rule started, which is
-	// reported for each scope and name: every sequence has scopes of its own.
+	// Starts says that the decisions depend on the start of a rule, which is recorded for each
+	// scope and name: every sequence has scopes of its own.
 	Starts bool
 
-	events string // what the alphabet has
+	events string // the events of the alphabet
 	one    bool   // steps are of one key
-	taken  bool   // units are taken alone: none are added, and nothing is converted
+	taken  bool   // no step adds units or converts a balance
 }
 
-// Plan is limits that are applied together, as texts with explicit names.
+// Plan holds limits that are applied together, as texts with explicit names.
 type Plan struct {
 	Scope  string
 	Limits []string
@@ -47,7 +47,7 @@ func (p Plan) String() string { return strings.Join(p.Limits, "; ") }
 // of returns a plan of scope "s".
 func of(limits ...string) Plan { return Plan{"s", limits} }
 
-// compiled is a World made ready.
+// compiled is a compiled World.
 type compiled struct {
 	*World
 	plans []*sluice.Plan
@@ -55,8 +55,8 @@ type compiled struct {
 	count int          // series
 }
 
-// Compile makes w ready, with a suffix to its scopes. The error is that of a
-// limit that this tree does not know or the specification has no rule for.
+// compile compiles w, with a suffix to its scopes. It returns an error for a limit that
+// ParseLimit does not know, or for which the specification has no rule.
 func (w *World) compile(suffix string) (*compiled, error) {
 	c := &compiled{World: w}
 	all := make(map[string]*series)
@@ -107,7 +107,7 @@ func (s *series) version(v *version) *version {
 	return v
 }
 
-// rescope gives the plans scopes that were never used.
+// rescope gives the plans new scopes.
 func (c *compiled) rescope(suffix string) error {
 	fresh, err := c.compile(suffix)
 	if err == nil {
@@ -116,5 +116,5 @@ func (c *compiled) rescope(suffix string) error {
 	return err
 }
 
-// background is what stores are asked under.
+// background returns the context of all calls of stores.
 func background() context.Context { return context.Background() }

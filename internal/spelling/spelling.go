@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package spelling finds the word that may have been meant.
+// Package spelling finds the word that a misspelled word may have meant.
 package spelling
 
 import "iter"
 
 const (
 	farthest = 2  // letters
-	longest  = 64 // bytes of a word that is looked at
+	longest  = 64 // bytes of a word that is compared
 )
 
-// Nearest returns the word that is a letter or two from the one given, put in,
-// left out or changed, and no more than half of it; of several the first of the
-// nearest. It returns "" if there is none.
+// Nearest returns the word that differs from the given one by at most two inserted, omitted or
+// changed letters, and by no more than half of it. Of several nearest words it returns the
+// first. It returns "" if there is none.
 func Nearest(given string, words iter.Seq[string]) string {
 	best, least := "", farthest+1
 	for w := range words {
@@ -27,8 +27,8 @@ func Nearest(given string, words iter.Seq[string]) string {
 	return best
 }
 
-// distance returns how many letters must be changed, put in or taken out to
-// make b of a (Levenshtein, 1965).
+// distance returns the number of letters to change, insert or delete to make b of a
+// (Levenshtein, 1965).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stores is what the stores of this module, and those that wrap one, have in
-// common beyond what package sluice says of them: it is built on that alone, and a
-// store of another module needs none of it.
+// Package stores has code that the stores and wrappers of this module share. It imports only
+// package sluice; a store of another module does not need it.
 package stores
 
 import (
@@ -22,7 +21,8 @@ func ValidateBatch(reqs []sluice.Request, out []sluice.Result) error {
 	return nil
 }
 
-// Slot asks the store behind a wrapper, which must be a [sluice.SlotStore].
+// Slot calls Slot of a wrapped store. It returns [sluice.ErrNoSlots] if the store is no
+// [sluice.SlotStore].
 func Slot(ctx context.Context, store sluice.Store, req sluice.SlotRequest) (sluice.SlotDecision, error) {
 	if s, ok := store.(sluice.SlotStore); ok {
 		return s.Slot(ctx, req)
@@ -33,8 +33,8 @@ func Slot(ctx context.Context, store sluice.Store, req sluice.SlotRequest) (slui
 // Denies reports whether s is a slot that has denied its request.
 func Denies(s *sluice.Slot) bool { return s != nil && s.Decision.RetryAfter > 0 }
 
-// Clone returns r with a More, Outcomes, Hold and Slot of its own: for a store that goes
-// on with it when its caller may have left.
+// Clone returns r with a More, Outcomes, Hold and Slot of its own, for a store that continues
+// with it after its caller has left.
 func Clone(r *sluice.Request) sluice.Request {
 	c := *r
 	c.More = slices.Clone(r.More)

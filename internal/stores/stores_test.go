@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestCloneIsItsOwn: what is written into a clone reaches its request by Fill alone.
+// TestCloneIsItsOwn: values written into a clone reach its request by Fill only.
 func TestCloneIsItsOwn(t *testing.T) {
 	p := testkit.Compile(t, "api", sluice.PerMinute(5))
 	req := sluice.Request{

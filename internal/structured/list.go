@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package structured reads Lists of Structured Fields for HTTP (RFC 9651), as far as fields
-// about limits use them.
+// Package structured reads Lists of Structured Fields for HTTP (RFC 9651), in the forms that
+// rate limit fields use.
 package structured
 
 import (

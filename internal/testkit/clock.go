@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Clock is a clock that only the test moves. It is safe for concurrent use.
+// Clock is a clock that only the test sets. It is safe for concurrent use.
 type Clock struct{ nanos atomic.Int64 }
 
 // NewClock returns a clock at a fixed time, at which no window begins.

@@ -16,7 +16,7 @@ import (
 
 const calls = 20_000
 
-// played is a profile's limits on a store, at instants that are random.
+// played is a profile's limits on a store, at random instants.
 type played struct {
 	*sluice.Limiter
 	rnd *rand.Rand
@@ -40,7 +40,7 @@ func play(t *testing.T, name string) *played {
 	return all
 }
 
-// rest lets up to most go by, often nothing.
+// rest lets a time of up to most pass, often none.
 func (p *played) rest(most time.Duration) {
 	if p.rnd.IntN(3) > 0 {
 		micros := p.rnd.Int64N(p.rnd.Int64N(most.Microseconds()) + 1)
@@ -48,8 +48,8 @@ func (p *played) rest(most time.Duration) {
 	}
 }
 
-// cell is the arithmetic of redis-cell: a theoretical arrival time, in ns, against
-// a tolerance of the burst and one request more.
+// cell is the arithmetic of redis-cell: it compares a theoretical arrival time, in ns, with a
+// tolerance of the burst and one more request.
 type cell struct {
 	interval, tolerance time.Duration
 	next                time.Time
@@ -74,7 +74,7 @@ func (c *cell) throttle(now time.Time, cost int64) (d sluice.Decision) {
 	return d
 }
 
-// TestDifferentialRedisCell compares decisions with what redis-cell computes.
+// TestDifferentialRedisCell compares decisions with those of redis-cell.
 func TestDifferentialRedisCell(t *testing.T) {
 	p, denied := play(t, "redis-cell"), 0
 	c := cell{interval: 2 * time.Second, tolerance: 32 * time.Second}
@@ -98,7 +98,7 @@ func TestDifferentialRedisCell(t *testing.T) {
 	}
 }
 
-// sleeper is a limiter that makes its callers wait: it says when the next may go.
+// sleeper is a limiter that makes its callers wait: it returns when the next may proceed.
 type sleeper interface {
 	grant(now time.Time, cost int64) time.Time
 }
@@ -121,8 +121,8 @@ func (u *uber) grant(now time.Time, _ int64) time.Time {
 	return u.last
 }
 
-// bursty is the arithmetic of Guava's SmoothBursty, with permits kept as the time
-// that they last.
+// bursty is the arithmetic of Guava's SmoothBursty; it keeps permits as the time that they
+// last.
 type bursty struct {
 	every, most, stored time.Duration
 	next                time.Time
@@ -142,7 +142,7 @@ func (b *bursty) grant(now time.Time, cost int64) time.Time {
 	return at
 }
 
-// TestDifferentialWaits compares how long callers wait with what uber-go and Guava
+// TestDifferentialWaits compares the waits of callers with those that uber-go and Guava
 // compute, whether callers wait or others come meanwhile.
 func TestDifferentialWaits(t *testing.T) {
 	for name, of := range map[string]struct {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package vector plays the vectors that platforms document for their limits, those of package
-// profile, against stores.
+// Package vector plays the documented examples of the platforms of package profile against
+// stores.
 package vector
 
 import (
@@ -22,7 +22,7 @@ import (
 //go:embed vectors.json
 var file []byte
 
-// table is the vectors of every profile.
+// table returns the vectors of every profile.
 var table = sync.OnceValue(func() map[string][]Vector {
 	var all map[string][]Vector
 	if err := json.Unmarshal(file, &all); err != nil {
@@ -41,16 +41,18 @@ var table = sync.OnceValue(func() map[string][]Vector {
 	return all
 })
 
-// Of returns the vectors of a profile by its name. What they point to must not be changed.
+// Of returns the vectors of a profile by its name. The data that they refer to must not be
+// changed.
 func Of(name string) []Vector { return table()[name] }
 
-// Vector is requests of one key with what the platform decides on each.
+// Vector is a list of requests for one key with the platform's decision on each.
 type Vector struct {
 	Name string
-	// Limits are the profile's, or the same with other numbers.
+	// Limits are the limits of the profile, perhaps with other numbers.
 	Limits []sluice.Limit
-	// InFlight, if not zero, is how many requests run at once: the steps are of
-	// these, each of which runs until a later step ends it, and not of the Limits.
+	// InFlight, if not zero, is the maximum number of requests in flight. The steps are then
+	// under this maximum and not under the Limits, and each request runs until a later step
+	// ends it.
 	InFlight int64 `json:"in_flight"`
 	Steps    []Step
 
@@ -65,8 +67,8 @@ type Step struct {
 	Cost   int64         // units of each
 	Times  int64         // how many; zero means 1
 	Every  time.Duration // from one to the next
-	Actual int64         // what an allowed request turns out to have cost; zero: Cost
-	Ends   int           // how many of those in flight end before, those first that came first
+	Actual int64         // the actual cost of an allowed request; zero: Cost
+	Ends   int           // number of requests in flight that end before, oldest first
 
 	Allowed    int64 // how many of them
 	Spent      int64 // of OpTakeUpTo and OpCharge
@@ -74,7 +76,7 @@ type Step struct {
 	RetryAfter time.Duration
 	TooLarge   bool // the cost can never fit
 	Delay      time.Duration
-	ResetAfter time.Duration // zero: not said
+	ResetAfter time.Duration // zero: not stated
 }
 
 // UnmarshalJSON reads a step, whose times are texts such as "1m30s".
@@ -117,14 +119,15 @@ func (s *Step) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Start is when vectors begin: a minute, an hour and a day of UTC do, too.
+// Start is the time at which vectors begin, the beginning of a minute, an hour and a day of
+// UTC.
 var Start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Key is whose requests those of a vector are.
+// Key is the key of the requests of a vector.
 const Key = "vector"
 
-// Play sends the steps to a store, whose clock set sets, as those of one key that
-// it has not met. The error is the store's, or says which decision is not the
+// Play sends the steps to a store as requests for a key that the store must not know. set sets
+// the store's clock. The error is the store's, or names a decision that differs from the
 // platform's.
 func (v *Vector) Play(ctx context.Context, store sluice.Store, set func(now time.Time)) error {
 	if v.InFlight > 0 {
@@ -147,7 +150,7 @@ func (v *Vector) Play(ctx context.Context, store sluice.Store, set func(now time
 	return nil
 }
 
-// play returns the step as it came out.
+// play returns the step with the store's decision.
 func (s Step) play(ctx context.Context, store sluice.Store, lim *sluice.Limiter, maxWait time.Duration, set func(time.Time)) (Step, error) {
 	got := s
 	got.Allowed, got.Spent = 0, 0
@@ -182,7 +185,7 @@ func (s Step) play(ctx context.Context, store sluice.Store, lim *sluice.Limiter,
 
 func (s Step) times() int64 { return cmp.Or(s.Times, 1) }
 
-// String says the step in words: "at 0s: take 1, 41 times: 40 pass; the last must
+// String describes the step in words: "at 0s: take 1, 41 times: 40 pass; the last must
 // wait for 500ms".
 func (s Step) String() string {
 	var b strings.Builder

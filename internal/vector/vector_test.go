@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/profile"
 )
 
-// TestVectors plays what platforms document of their own limits.
+// TestVectors plays the behavior that platforms document for their limits.
 func TestVectors(t *testing.T) {
 	for _, p := range profile.All() {
 		for _, v := range vector.Of(p.Name) {
@@ -28,8 +28,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestPlayReportsDifferences: a vector that a store does not meet is an error, of
-// every part of a decision.
+// TestPlayReportsDifferences: a store that does not match a vector is an error, for every part
+// of a decision.
 func TestPlayReportsDifferences(t *testing.T) {
 	fits := vector.Step{Cost: 1, Times: 2, Allowed: 1, RetryAfter: time.Minute, ResetAfter: time.Minute}
 	for name, change := range map[string]func(s *vector.Step){

@@ -69,8 +69,9 @@ func (h *Attributes) Header(name string) []string {
 	return h.request.Header[name]
 }
 
-// Query returns the values of a query parameter. It fails if servers do not agree on them, as
-// for q in "q=100%", "a;q=1", "a#&q=1" and "Q=1". The values are valid until the next call.
+// Query returns the values of a query parameter. It fails if servers do not agree on the
+// values, as for q in "q=100%", "a;q=1", "a#&q=1" and "Q=1". The values are valid until the
+// next call.
 func (h *Attributes) Query(name string) ([]string, error) {
 	values, ok := AppendQuery(h.query[:0], h.request.URL.RawQuery, name)
 	if !ok {

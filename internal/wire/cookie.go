@@ -70,7 +70,7 @@ func hides(part string, own int, name string) bool {
 	}
 	part = strings.TrimRight(part, "=") // no value follows
 	if own > 0 && strings.IndexByte(part[min(own+1, len(part)):], '=') < 0 && strings.IndexFunc(part[:own], ends) < 0 {
-		return false // as most parts
+		return false // true of most parts
 	}
 	// Check every word up to its equals sign; some servers skip the words before it. The sign
 	// may also begin the next word.
@@ -96,7 +96,7 @@ func hides(part string, own int, name string) bool {
 	return false
 }
 
-// alike reports whether some server takes one cookie's name for another's: some servers drop
+// alike reports whether some server confuses one cookie's name with another: some servers drop
 // blanks around or within a name, unescape it, ignore its case, or replace characters that PHP
 // does not allow in a variable's name by an underscore.
 func alike(spelled, name string) bool {

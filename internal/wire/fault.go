@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Fault returns what is wrong with a request whose method, target, host or length servers may
-// read in another way than it was evaluated, "" if nothing is. A transport writes some hosts
+// Fault returns the fault of a request whose method, target, host or length servers may read
+// in another way than it was evaluated, or "" if it has none. A transport writes some hosts
 // differently than it read them: without the zone of an address, or with other letters.
 func Fault(r *http.Request) string {
 	switch {
@@ -30,8 +30,8 @@ func Fault(r *http.Request) string {
 }
 
 // oneLength reports whether the values of Content-Length are the same number, or there are
-// none. The server of HTTP/1.1 refuses others; that of HTTP/2 reads the first, and 0 where it
-// is not a number.
+// none. The server of HTTP/1.1 refuses others; that of HTTP/2 reads the first, and 0 if it is
+// not a number.
 func oneLength(values []string) bool {
 	for _, v := range values {
 		if _, err := strconv.ParseUint(v, 10, 63); err != nil || v != values[0] {

@@ -11,8 +11,8 @@ import (
 )
 
 // Hijack takes over the connection of w as [http.ResponseController] does. Reads of the
-// connection begin with the bytes that net/http has read already; net/http itself leaves these
-// in the reader alone, which [httputil.ReverseProxy] does not read. Read only one of the two.
+// connection begin with the bytes that net/http has already read. net/http itself leaves these
+// only in the reader, which [httputil.ReverseProxy] does not read. Read only one of the two.
 func Hijack(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil || rw.Reader.Buffered() == 0 {
@@ -22,7 +22,7 @@ func Hijack(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
 	return whole, bufio.NewReadWriter(bufio.NewReader(whole), rw.Writer), nil
 }
 
-// earlyConn is a connection of which some bytes have already been read.
+// earlyConn is a connection. The server has already read some of its bytes.
 type earlyConn struct {
 	net.Conn
 	early *bufio.Reader // nil once it is empty

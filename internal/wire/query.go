@@ -14,9 +14,9 @@ const QueryProblem = "is sent in a way that servers do not agree on; send it und
 
 // AppendQuery appends the values of a parameter of a raw query. ok is false if servers do not
 // agree on them: if a value has a percent sign that begins no escape, which some servers keep
-// and some drop with the pair; or a semicolon, which some take for an ampersand; if the
-// parameter follows a number sign, at which some end a query; or if some take another
-// parameter's name for this one's. The other parameters are not checked.
+// and some drop with the pair; or a semicolon, which some read as an ampersand; if the
+// parameter follows a number sign, at which some end a query; or if some confuse another
+// parameter's name with this one. The other parameters are not checked.
 func AppendQuery(values []string, raw, name string) (all []string, ok bool) {
 	ok = true
 	ended := false // for some servers, at a number sign
@@ -59,7 +59,7 @@ func mayName(pair, name string) bool {
 	return false
 }
 
-// likeParameter reports whether some server takes one parameter's name for another's: some
+// likeParameter reports whether some server confuses one parameter's name with another: some
 // servers drop blanks before a name, end it at a NUL, ignore its case, or read brackets after
 // it as a list of that name.
 func likeParameter(spelled, name string) bool {

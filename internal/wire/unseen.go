@@ -5,11 +5,11 @@ package wire
 
 import "net/http"
 
-// Observer is a ResponseWriter to be notified if the request may have been executed and its
+// Observer is a ResponseWriter that is notified if the request may have been executed and its
 // response was not seen.
 type Observer interface{ Unseen() }
 
-// Watcher is a ResponseWriter to be notified if an upstream may still process the request
+// Watcher is a ResponseWriter that is notified if an upstream may still process the request
 // although its client has left.
 type Watcher interface{ Running() }
 

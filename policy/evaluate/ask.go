@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice/internal/caller"
 )
 
-// ask asks the store about everything at once. Charges over a soft limit, and over no
-// other, are asked about once more under their grace limit.
+// ask sends all charges to the store at once. Charges over a soft limit, and over no other,
+// are sent once more under their grace limit.
 func (v *Verdict) ask(ctx context.Context) {
 	first := &v.asks[0]
 	if v.needs&needsGrace != 0 && first.role == taken && !v.peek && v.deniesCount(first) {
@@ -103,7 +103,7 @@ func (v *Verdict) switchOver(k *ask) bool {
 	return switched
 }
 
-// single asks the store about one ask.
+// single sends one ask to the store.
 func (v *Verdict) single(ctx context.Context, k *ask) {
 	if v.claims(k) && v.claim(ctx, k) {
 		return
@@ -114,7 +114,7 @@ func (v *Verdict) single(ctx context.Context, k *ask) {
 	v.fill(k)
 }
 
-// all asks the store about everything.
+// all sends all asks to the store.
 func (v *Verdict) all(ctx context.Context) {
 	if len(v.asks) == 1 {
 		v.single(ctx, &v.asks[0])

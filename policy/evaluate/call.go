@@ -23,8 +23,8 @@ type Call struct {
 	Event
 	// Peek makes Decide charge, delay and report nothing, whoever the client is.
 	Peek bool
-	// Cost, if not nil, is the number of units that the request costs under each rule, in
-	// place of the rule's Cost: 0 to sluice.MaxQuota.
+	// Cost, if not nil, is the cost of the request in units under each rule, in place of the
+	// rule's Cost: 0 to sluice.MaxQuota.
 	Cost *int64
 	// Hold, if not nil, names the hold that the request opens: see [sluice.Hold]. Such a
 	// request never waits, and Settle changes none of its charges.
@@ -93,7 +93,7 @@ func (c *Call) drop(ctx context.Context) {
 }
 
 // Presume charges rules that count responses as if the response will count. It is for a
-// request that runs on after its client has left: the client could otherwise send others
+// request that continues after its client has left: the client could otherwise send others
 // meanwhile. Settle must follow, and gives back units that do not count. Presume calls the
 // store once for each kind of such rules, and continues for a second at most when ctx ends.
 // A second call does nothing.
@@ -118,7 +118,7 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 	}
 }
 
-// conclude sets the Event that follows from the verdict.
+// conclude sets the Event by the verdict.
 func (c *Call) conclude(ctx context.Context) {
 	v, e := &c.evaluated, &c.Event
 	if e.Verdict, e.Decision = Allowed, v.Decision; e.Err != nil || v.Err != nil || e.Violated != nil {
@@ -242,7 +242,7 @@ func (c *Call) violated(binding *namedTerm) []string {
 	return all
 }
 
-// hold waits until the request may go on. If it may not, it gives all units back.
+// hold blocks until the request may pass. If it may not, hold gives all units back.
 func (c *Call) hold(ctx context.Context, a policy.Attributes) {
 	e, v := c.evaluated.evaluator, &c.evaluated
 	began := v.now()
@@ -289,11 +289,11 @@ func (c *Call) await(ctx context.Context, a policy.Attributes) error {
 }
 
 // ErrExpired is passed to OnError when a request loses its slot in flight while it runs:
-// another request holds that slot. The request holds a slot again as soon as one is free.
+// another request holds that slot. The request acquires a slot again as soon as one is free.
 var ErrExpired = errors.New("evaluate: a slot in flight expired while the request ran, and is taken")
 
-// renew keeps the slots of a request while it runs, and acquires lost ones anew. Nothing
-// else may use v until stop has returned.
+// renew keeps the slots of a request while it runs, and acquires lost ones anew. No other code
+// may use v until stop has returned.
 func (e *Evaluator) renew(ctx context.Context, v *Verdict, lease time.Duration) (stop func()) {
 	// A client that hangs up does not free the slot: its request still runs.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -58,7 +58,7 @@ type charge struct {
 type extra struct {
 	soft     sluice.Outcome // of the soft limit that denied
 	presumed int64          // units charged before the response, if the ask was a peek
-	held     int64          // units held, if the ask was
+	held     int64          // units held, if the ask holds units
 	actual   int64          // the cost after the response
 }
 
@@ -73,8 +73,8 @@ func (v *Verdict) extra(j int) *extra {
 // ask is one request to the store: charges that are decided together.
 type ask struct {
 	role     role
-	peek     bool // a peek: charged after the response, or never
-	presumed bool // but charged before the response, as its client left
+	peek     bool // a peek: its charges are made after the response, or never
+	presumed bool // a peek that was charged before the response, as its client left
 	left     bool // its units were left to another request
 	held     bool // its units are held until they are settled
 	first, n int  // its charges
@@ -132,8 +132,8 @@ func (v *Verdict) collectRole(role role) {
 // rule returns the i-th rule that matched.
 func (v *Verdict) rule(i int) *rule { return &v.evaluator.rules[v.matches.At(i)] }
 
-// collectLevel adds the charges of a level of the i-th rule that matched. The error says why
-// it cannot.
+// collectLevel adds the charges of a level of the i-th rule that matched. The error is the
+// reason why it cannot.
 func (v *Verdict) collectLevel(i int, r *rule, l *level, role role) error {
 	key, ok, err := v.matches.Key(i, l.CompiledLevel)
 	if err != nil || !ok {
@@ -200,8 +200,8 @@ func (v *Verdict) candidates() {
 	}
 }
 
-// impossible records why a request cannot be charged under a level. It reports whether the
-// request is refused.
+// impossible records the reason why a request cannot be charged under a level. It reports
+// whether the request is refused.
 func (v *Verdict) impossible(r *rule, l *level, err error) bool {
 	if r.Shadow {
 		v.sideErrs = append(v.sideErrs, Trial{Rule: r.Rule, Level: l.Level, Shadow: true, Err: err})
@@ -228,8 +228,8 @@ func (v *Verdict) add(role role, first int, peek bool) {
 	}
 }
 
-// another lengthens a slice by an element and returns that element, which keeps its old
-// fields. The caller sets all of them in place: making and copying an element costs more.
+// another lengthens a slice by an element and returns that element, whose fields keep old
+// values. The caller sets all of them in place: making and copying an element costs more.
 func another[T any](s *[]T) *T {
 	n := len(*s)
 	if n == cap(*s) {
@@ -253,7 +253,7 @@ func (v *Verdict) layout() {
 	v.outcomes = v.outcomes[:v.terms]
 }
 
-// request makes the empty req the store's request of an ask.
+// request fills the empty req with the store's request for an ask.
 func (v *Verdict) request(req *sluice.Request, k *ask, op sluice.Op) {
 	req.Op, req.Charge = op, v.charges[k.first].Charge
 	if k.n > 1 {
@@ -276,7 +276,7 @@ func (v *Verdict) request(req *sluice.Request, k *ask, op sluice.Op) {
 	case v.opens == nil && v.needs&needsHold != 0:
 		req.Hold = v.holdOf(k)
 	}
-	if k.terms > 1 { // for a single limit the decision says all
+	if k.terms > 1 { // for a single limit the decision is enough
 		k.room = v.outcomes[k.outcomes : k.outcomes+k.terms]
 		req.Outcomes = &k.room
 	}

@@ -12,9 +12,9 @@ import (
 
 // Charges returns the charges of a request under its active rules, for operations other than
 // Decide: several requests that are decided all or none, refunds, settlements. Soft limits are
-// charged as if they were hard; shadow rules and candidates are left out. The charges are
-// valid until c is used again. If the request is refused there are none, and the Event of c
-// says why. Charges does not call the store.
+// charged as if they were hard; shadow rules and candidates are omitted. The charges are valid
+// until c is used again. A refused request has no charges, and the Event of c has the reason.
+// Charges does not call the store.
 func (e *Evaluator) Charges(ctx context.Context, a policy.Attributes, c *Call) []sluice.Charge {
 	c.begin(e)
 	v := &c.evaluated
@@ -42,7 +42,7 @@ func (e *Evaluator) Charges(ctx context.Context, a policy.Attributes, c *Call) [
 
 // Conclude sets the Event of c from the store's result for the charges that
 // [Evaluator.Charges] has returned, and the outcomes of all their limits. It reports the Event,
-// and an error of the store, as Decide does. A request of no charges passes.
+// and an error of the store, as Decide does. A request without charges passes.
 func (c *Call) Conclude(ctx context.Context, r sluice.Result, outcomes []sluice.Outcome) {
 	e, v := c.evaluated.evaluator, &c.evaluated
 	if len(v.asks) > 0 {

@@ -13,7 +13,8 @@ import (
 	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
-// keyed returns an Evaluator of one rule by a header, whose caller waits, and its store.
+// keyed returns an Evaluator with one rule by a header, which leaves waits to its caller, and
+// its store.
 func keyed(t *testing.T, limits ...string) (*evaluate.Evaluator, sluice.Store) {
 	t.Helper()
 	var list []sluice.Limit

@@ -39,7 +39,7 @@ func before(r *policy.Rule, a policy.Attributes) (int64, error) {
 	return n, nil
 }
 
-// estimate returns the charge for a request on arrival under a cost that is no function's.
+// estimate returns the charge for a request on arrival under a cost without a function.
 func estimate(c *policy.Cost, a policy.Attributes) int64 {
 	switch c.Of {
 	case policy.RequestBytes:
@@ -65,7 +65,7 @@ func actual(c *policy.Cost, charged int64, a policy.Attributes, r *policy.Respon
 		if r.Read < 0 {
 			return charged
 		}
-		return clamp(r.Read) // whatever length the client announced
+		return clamp(r.Read) // the announced length does not count
 	case policy.ResponseBytes:
 		if r.Unseen {
 			return max(charged, clamp(r.Written))

@@ -10,12 +10,12 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// noDelay is the longest delay of a request that may only go on at once.
+// noDelay is the longest delay of a request that must pass at once or not at all.
 const noDelay = time.Microsecond
 
 // enterQueue takes a place in the queue for a request that may be delayed, before the
-// store is asked. Without a place nothing may be reserved: later requests would reserve
-// behind it, so that its units could not all be given back.
+// store is asked. Without a place nothing may be reserved: later requests would reserve behind
+// it, and then not all of its units could be given back.
 func (v *Verdict) enterQueue() {
 	k := &v.asks[0]
 	if v.evaluator.opts.Queue == nil || v.peek || k.role != taken {
@@ -32,7 +32,7 @@ func (v *Verdict) enterQueue() {
 }
 
 // whyNotDelayed returns the error of a request that was denied for lack of a place in the
-// queue; nil if it was denied for another reason.
+// queue, or nil if it was denied for another reason.
 func (v *Verdict) whyNotDelayed() error {
 	if v.full == nil || v.Allowed || len(v.asks) == 0 || v.responsesDeny() {
 		return nil

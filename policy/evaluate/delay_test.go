@@ -37,7 +37,7 @@ func TestNoPlaceNoReservation(t *testing.T) {
 				l.send("b", user("ada")) // until 1 s, or 2 s under a counter
 				l.store.After = func(req sluice.Request, r sluice.Result) error {
 					if req.Op == sluice.OpReserve || req.Op == sluice.OpTake {
-						reserving.Done() // none of the three gives back before all have asked
+						reserving.Done() // none of the three gives back before all have called
 						reserving.Wait()
 					}
 					return r.Err

@@ -16,7 +16,7 @@
 //	}
 //	defer func() { call.Settle(ctx, response) }()
 //
-// The files, in the order in which to read them; data stands behind the code that uses it:
+// The files, in the order in which to read them; data follows the code that uses it:
 //
 //   - evaluator.go: Evaluator: New, Decide
 //   - explain.go: Explain: a decision in words, without a charge

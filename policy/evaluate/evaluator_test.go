@@ -107,7 +107,8 @@ func TestHardLimitBesideSoft(t *testing.T) {
 	}
 }
 
-// A log that counts denials must not count requests that pass on their grace as denied.
+// A log that counts denials must not count requests that pass under their grace limit as
+// denied.
 func TestSoftBesideCountedDenials(t *testing.T) {
 	w := newWorld(t,
 		one("soft", nil, "soft 1/min fixed-window grace 2/day fixed-window"),

@@ -16,15 +16,15 @@ import (
 // VerdictKind is the outcome of a request.
 type VerdictKind uint8
 
-// The kinds of verdict, of which each request has one. Each names the status of HTTP's
-// answer to a request that is not passed on.
+// The kinds of verdict. Each request has one. Each comment names the HTTP status of
+// the answer to a request that is not passed on.
 const (
 	Allowed      VerdictKind = iota // passed on at once: every limit allowed it
 	Warned                          // passed on beyond a soft limit, after a delay or at once
 	Delayed                         // passed on after a delay
 	Denied                          // a limit denied it: 429, or the rule's status
 	Refused                         // no usable key, cost or token, or not admitted: 400, 401, 403
-	Abandoned                       // its context ended before it was decided or could go on: 503, units given back
+	Abandoned                       // its context ended before it was decided or could pass: 503, units given back
 	FailedOpen                      // passed on without a limit: the store failed
 	FailedClosed                    // the store failed, or the queue is full: 503
 	verdictKinds
@@ -55,7 +55,7 @@ type Event struct {
 	// Decision is the store's; zero if it made none. For a denial its RetryAfter includes
 	// the [Jitter] of the rule; that of Evaluated.Decision does not.
 	Decision sluice.Decision
-	// Limit is the one that binds, by the name that clients read, and Charge its charge.
+	// Limit is the limit that binds, by the name that clients read, and Charge its charge.
 	// Limit is nil if the store made no decision.
 	Limit  *sluice.Term
 	Charge sluice.Charge
@@ -65,9 +65,9 @@ type Event struct {
 	// Violated holds the names of the limits that denied, the binding one first; for a
 	// request that passes, those of shadow rules that would have denied.
 	Violated []string
-	// Err is why there is no decision: a [*policy.PartError], a [*policy.TokenError] or ErrNotAdmitted
-	// if Refused, the context's error if Abandoned, and the error of the store or of a
-	// function, or ErrQueueFull if FailedOpen or FailedClosed.
+	// Err is the reason why there is no decision: a [*policy.PartError], a
+	// [*policy.TokenError] or ErrNotAdmitted if Refused, the context's error if Abandoned, and
+	// the error of the store or of a function, or ErrQueueFull if FailedOpen or FailedClosed.
 	Err error
 	// Evaluated is the policy's verdict, nil if the policy was not evaluated. It is valid
 	// only until its [Call] is used again.
@@ -82,9 +82,9 @@ type retryError interface {
 
 // Retry returns how long a client should wait before it sends the request again. ok is
 // false if the request passes, if no wait would help, or if the time is not known, as
-// under a limit of requests in flight. A request that failed may retry after its delay,
-// after the time of a store error that has a method RetryIn() time.Duration, and after a
-// second at least.
+// under a limit of requests in flight. A request that failed may be sent again after its
+// delay, after the time of a store error that has a method RetryIn() time.Duration, and after
+// a second at least.
 func (e *Event) Retry() (wait time.Duration, ok bool) {
 	switch e.Verdict {
 	case Denied:
@@ -101,8 +101,8 @@ func (e *Event) Retry() (wait time.Duration, ok bool) {
 	}
 }
 
-// AppendDetail appends to b, in words, why a request was not passed on. The text holds
-// no value that the client sent, and no text of a store error.
+// AppendDetail appends to b a sentence with the reason why a request was not passed on. It
+// holds no value that the client sent, and no text of a store error.
 func (e *Event) AppendDetail(b []byte) []byte {
 	switch {
 	case e.Verdict == Denied && e.Limit != nil && e.Decision.TooLarge:

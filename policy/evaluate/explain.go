@@ -13,18 +13,20 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Explanation describes how a request would be decided, and why.
+// Explanation describes the decision that a request would get, with the reasons.
 type Explanation struct {
 	Verdict string `json:"verdict"`       // as [VerdictKind.String]
-	Why     string `json:"why,omitempty"` // why it is refused, or not decided
-	// Rule is that whose limit, or requests in flight, bind or deny; empty if there is none.
+	Why     string `json:"why,omitempty"` // the reason why it is refused or not decided
+	// Rule is the rule of the limit that binds, or of the limit of requests in flight that
+	// denies; empty if there is none.
 	Rule     string   `json:"rule,omitempty"`
 	Violated []string `json:"violated,omitempty"` // as [Event.Violated]
 	// Decision is as [Verdict.Decision]: that of the limit that binds.
 	Decision sluice.Decision `json:"decision"`
-	// Rules are those that match and 256 at most that do not, in the order of the policy.
+	// Rules are the rules that match, and at most 256 rules that do not, in the order of the
+	// policy.
 	Rules []RuleExplanation `json:"rules"`
-	// MoreUnmatched is how many rules do not match beside those of Rules.
+	// MoreUnmatched is the number of rules that do not match and are not in Rules.
 	MoreUnmatched int `json:"more_unmatched,omitempty"`
 }
 
@@ -38,27 +40,27 @@ type RuleExplanation struct {
 	Differences []string `json:"differences,omitempty"`
 	// Exempt says that the rule matches, and exempts the client's network.
 	Exempt bool     `json:"exempt,omitempty"`
-	Notes  []string `json:"notes,omitempty"` // what it charges, and when, if the decision does not show it
-	// Levels are those of a rule that matches and does not exempt.
+	Notes  []string `json:"notes,omitempty"` // its charges and their times, if the decision does not show them
+	// Levels are the levels of a rule that matches and does not exempt the client.
 	Levels []LevelExplanation `json:"levels,omitempty"`
 }
 
 // mostDifferences is how many rules that do not match an [Explanation] names.
 const mostDifferences = 256
 
-// LevelExplanation is the key of a level that a request is charged to, and what its
-// limits say.
+// LevelExplanation is the key of a level that a request is charged to, with the results of its
+// limits.
 type LevelExplanation struct {
 	Name  string            `json:"name,omitempty"`
 	Parts map[string]string `json:"parts"`          // of the key
-	Note  string            `json:"note,omitempty"` // why no limit is asked
-	// Override is the reason and the author of the override whose limits these are, empty
-	// if it is none.
+	Note  string            `json:"note,omitempty"` // the reason why no limit applies
+	// Override is the reason and the author of the override that gives these limits, empty if
+	// there is none.
 	Override string             `json:"override,omitempty"`
 	Tier     string             `json:"tier,omitempty"` // as the request names it
 	Cost     int64              `json:"cost,omitempty"` // units
 	Limits   []LimitExplanation `json:"limits,omitempty"`
-	// InFlight is nil if there is no such limit, or it was not asked.
+	// InFlight is nil if there is no such limit, or the store was not asked.
 	InFlight *InFlight `json:"in_flight,omitempty"`
 	// Candidates are evaluated beside the limits, and change nothing.
 	Candidates []CandidateExplanation `json:"candidates,omitempty"`
@@ -68,22 +70,22 @@ type LevelExplanation struct {
 type LimitExplanation struct {
 	sluice.Reason
 	Soft  bool `json:"soft,omitempty"`  // a request that goes over it draws on the grace limit
-	Grace bool `json:"grace,omitempty"` // it is the grace limit of one that denied
+	Grace bool `json:"grace,omitempty"` // it is the grace limit of a soft limit that denied
 }
 
 // CandidateExplanation is the result of a candidate for a request.
 type CandidateExplanation struct {
 	Name    string          `json:"name"`
 	Allowed bool            `json:"allowed"`
-	Skipped string          `json:"skipped,omitempty"` // why the request is not evaluated
+	Skipped string          `json:"skipped,omitempty"` // the reason why the request is not evaluated
 	Limits  []sluice.Reason `json:"limits,omitempty"`
 }
 
 // errExplainStore is the error of Explain for a store that cannot explain.
 var errExplainStore = errors.New("evaluate: explain: Store, and Slots if there is one, must be a sluice.ExplainStore")
 
-// Explain describes what [Evaluator.Decide] would decide, and why. It charges nothing,
-// acquires no slot and changes nothing. Store and Slots must each be a
+// Explain describes the decision that [Evaluator.Decide] would make, with the reasons. It
+// charges nothing, acquires no slot and changes nothing. Store and Slots must each be a
 // [sluice.ExplainStore]. It calls the store once for each charge and each slot. It
 // ignores the places of a [Queue] and the instants left in it. It may call functions of
 // costs and key parts several times.
@@ -164,7 +166,7 @@ func mode(r *policy.Rule) string {
 	return "enforce"
 }
 
-// notes says what of a rule the decision alone does not show.
+// notes describes the parts of a rule that the decision alone does not show.
 func notes(r *policy.Rule) (list []string) {
 	if w := r.When; w != nil {
 		var codes []string
@@ -230,7 +232,7 @@ func (v *Verdict) explainLevel(ctx context.Context, i int, r *rule, l *level, a 
 		x.Limits, err = dry.shaped(ctx, sluice.Charge{Plan: s.Take, Key: key, Cost: 1})
 	default:
 		if v.explainLimits(&x, l, s, key, dry); len(x.Limits) == 0 {
-			x.Note = "the limits are not asked: the request is refused or denied before"
+			x.Note = "the limits are not applied: the request is refused or denied before"
 		}
 	}
 	if err != nil {

@@ -53,8 +53,8 @@ func (w *world) explain(a policy.Attributes) *evaluate.Explanation {
 	return x
 }
 
-// TestExplainDifferences: they name the parts of a rule's match that differ, and no value
-// that the client sent in a header.
+// TestExplainDifferences: the differences name the parts of a rule's match that differ, but no
+// value that the client sent in a header.
 func TestExplainDifferences(t *testing.T) {
 	w := newWorld(t,
 		rule("get", policy.Match{Methods: []string{"GET", "PUT"}}),
@@ -86,7 +86,7 @@ func TestExplainDifferences(t *testing.T) {
 		"except; path: /shop/health is excepted by /shop/health",
 		"header; header X-Plan: is none of pro, team",
 		"there; header X-Debug: is not there, or empty",
-		"absent; header X-Plan: must not be there",
+		"absent; header X-Plan: must be absent",
 		"query; query format: is not csv",
 		"network; network: 192.0.2.1 is not in 10.0.0.0/8",
 		"many; path: /shop/health is none of /1, /2, /3, /4, and 2 more",
@@ -166,7 +166,7 @@ func TestExplainNeedsAStoreThatCan(t *testing.T) {
 	}
 }
 
-// TestJSON: an explanation and an override are read as they were written.
+// TestJSON: an explanation and an override read back as they were written.
 func TestJSON(t *testing.T) {
 	graced := limits("5/min")[0]
 	graced.Grace = new(sluice.MustParseLimit("9/day sliding-log"))

@@ -13,7 +13,7 @@ import (
 // runs the code of Decide.
 type dryStore struct {
 	store, slots sluice.ExplainStore
-	reasons      map[sluice.Charge][]sluice.Reason // of every charge that was asked about
+	reasons      map[sluice.Charge][]sluice.Reason // of every charge that was explained
 }
 
 // Take returns the decision that the store explains. A refund does nothing, as nothing was
@@ -36,7 +36,7 @@ func (s *dryStore) Take(ctx context.Context, req sluice.Request) (sluice.Decisio
 		(*req.Outcomes)[i] = e.Limits[i].Outcome
 	}
 	for i := range e.Limits {
-		if _, blocks := e.Limits[i].Limit.Algorithm.(sluice.Block); blocks { // it has no units
+		if _, blocks := e.Limits[i].Limit.Algorithm.(sluice.Block); blocks { // a block has no units
 			e.Limits[i].Remaining = 0
 		}
 	}

@@ -48,7 +48,7 @@ func (p *Plain) Peek(ctx context.Context, a policy.Attributes, v *Verdict) {
 	v.evaluator.evaluate(ctx, a, v, true)
 }
 
-// Explain is that of the Evaluator.
+// Explain calls the Evaluator's Explain.
 func (p *Plain) Explain(ctx context.Context, a policy.Attributes) (*Explanation, error) {
 	return p.evaluator().Explain(ctx, a)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Units that a request is charged on arrival are held if one of its rules says so: all that are
-// charged in that request of the store, under one random id, which its settlement names.
+// The units that a request is charged on arrival are held if one of its rules has HoldFor: all
+// units of that call of the store, under one random id, which the settlement names.
 
 // holdOf returns the hold of an ask that is about to be taken, nil if none of its rules holds.
 func (v *Verdict) holdOf(k *ask) *sluice.Hold {
@@ -37,8 +37,8 @@ func (v *Verdict) heldRequest(k *ask) *sluice.Request {
 	return &req
 }
 
-// settlement returns the request that settles a held ask with its actual costs. What was charged
-// beside the hold, for a body while it was read, counts by itself.
+// settlement returns the request that settles a held ask with its actual costs. Units charged
+// beside the hold, for a body while it was read, count by themselves.
 func (v *Verdict) settlement(k *ask) sluice.Request {
 	req := v.heldRequest(k)
 	req.Op, req.At = sluice.OpSettle, k.result.Decision.At

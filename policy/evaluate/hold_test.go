@@ -46,7 +46,7 @@ func TestEstimateIsHeld(t *testing.T) {
 	w.settle(first, stating("15"))
 	left(45, 98)
 	w.now = w.now.Add(time.Minute)
-	left(85, 99) // the second has ended by itself
+	left(85, 99) // the second hold has ended by itself
 	w.settle(second, stating("70"))
 	left(15, 98)
 	w.settle(second, stating("70"))
@@ -62,8 +62,8 @@ func TestEstimateIsHeld(t *testing.T) {
 	}
 }
 
-// TestHeldAsks: a held request takes with a hold and is settled once, by its id; cancelled if
-// another rule denies.
+// TestHeldAsks: a held request takes with a hold and is settled once, by its id. If another
+// rule denies, its hold is cancelled.
 func TestHeldAsks(t *testing.T) {
 	counts := one("failures", by(policy.Header("X-User")), "1/day fixed-window")
 	counts.When = &policy.When{Status: []policy.Status{policy.Class(5)}}

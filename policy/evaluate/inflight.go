@@ -29,7 +29,7 @@ type hold struct {
 	level *level
 	key   string
 	held  bool
-	// doubtful says that the store may have granted it although it failed.
+	// doubtful says that the store may have granted the slot although it returned an error.
 	doubtful bool
 	degraded bool // a failure policy granted it
 }
@@ -41,8 +41,8 @@ func (h *hold) ask(op sluice.SlotOp, owner string) sluice.SlotRequest {
 }
 
 // joins reports whether the store is to decide the request's only slot in one call with its
-// units. That call must then charge nothing else, as a request without a slot is charged
-// nothing.
+// units. That call must then charge nothing else, as nothing is charged for a request without
+// a slot.
 func (v *Verdict) joins() bool {
 	if v.opens != nil || v.needs&needsHold != 0 || len(v.holds) != 1 || v.holds[0].level.rule.Shadow || !v.evaluator.ownSlots || len(v.asks) == 0 {
 		return false
@@ -65,8 +65,8 @@ func (v *Verdict) slotDenies() bool {
 	return v.joint && v.asks[0].result.Err == nil && v.slot.Decision.RetryAfter > 0
 }
 
-// askWithSlot asks the store about everything, and keeps the result of a slot in the joint
-// call. It reports whether the slots let the request go on.
+// askWithSlot sends all charges to the store, and keeps the result of a slot in the joint
+// call. It reports whether the slots allow the request.
 func (v *Verdict) askWithSlot(ctx context.Context) bool {
 	v.ask(ctx)
 	if v.joint && errors.Is(v.asks[0].result.Err, sluice.ErrNoSlots) {
@@ -104,8 +104,8 @@ func (v *Verdict) deniedBy(h *hold, d sluice.SlotDecision) {
 	v.Decision.TooLarge, v.Decision.RetryAfter = d.TooLarge, d.RetryAfter
 }
 
-// acquire takes all slots of the request, before anything is charged. It reports
-// whether the request may go on; if not, the request holds no slot.
+// acquire takes all slots of the request, before anything is charged. It reports whether the
+// request may pass; if not, the request holds no slot.
 func (v *Verdict) acquire(ctx context.Context) bool {
 	if len(v.holds) == 0 {
 		return true
@@ -171,8 +171,8 @@ func (v *Verdict) keepSlots() {
 	}
 }
 
-// lease returns how long the request's slots are held without a call of
-// renew; 0 if it holds none.
+// lease returns the time for which the request's slots are held without a call of renew; 0 if
+// it holds none.
 func (v *Verdict) lease() time.Duration {
 	var least time.Duration
 	for i := range v.holds {

@@ -18,8 +18,8 @@ import (
 	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
-// flights returns a world with a rule that limits each user's requests in flight, beside a
-// limit of 10 a minute.
+// flights returns a world with a rule that limits each user's requests in flight, and to 10 a
+// minute.
 func flights(t *testing.T, most int64, change func(*policy.Rule)) *world {
 	t.Helper()
 	r := one("api", by(policy.Header("X-User")), "10/min fixed-window")
@@ -43,7 +43,7 @@ func (s *slotStore) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.Sl
 	return stores.Slot(ctx, s.Store.Store, req)
 }
 
-// joined returns a world as flights does, whose store keeps the slots itself.
+// joined is flights with a store that keeps the slots itself.
 func joined(t *testing.T, most int64, change func(*policy.Rule)) *world {
 	t.Helper()
 	w := flights(t, most, change)

@@ -34,7 +34,7 @@ func newCaller(t *testing.T, store sluice.Store, rules ...policy.Rule) *caller {
 	return &caller{f, make(map[string][]string)}
 }
 
-// passes decides a request and reports whether it passes; if so, it has been answered.
+// passes decides a request, answers it if it passes, and reports whether it does.
 func (c *caller) passes(ctx context.Context) bool {
 	a := (&policy.Request{Method: "GET", Host: "h", Path: "/", Client: netip.MustParseAddr("192.0.2.1"), Headers: c.headers}).Attributes()
 	var call evaluate.Call
@@ -100,10 +100,10 @@ func TestDeadlineOfTheClient(t *testing.T) {
 	}
 }
 
-// unheard is a store whose callers leave before it answers.
+// unheard is a store; its callers leave before it answers.
 type unheard struct {
 	*memstore.Store
-	slots, units bool // which answers nobody hears
+	slots, units bool // the answers that come too late
 }
 
 func (s *unheard) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {

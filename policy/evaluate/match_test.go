@@ -43,7 +43,7 @@ func TestWildcardsOfTwoMinds(t *testing.T) {
 	for _, test := range []struct{ path, key string }{
 		{"/users/u1/cart", "u1"},
 		{"/users/u1/a%2Fb", "u1"},
-		{"/users/a%2Fb", ""}, // below a, or itself
+		{"/users/a%2Fb", ""}, // below a, or a%2Fb itself
 		{"/users/u1/..%2Fu2/cart", ""},
 		{"/users/u1%2Fx/cart", ""},
 		{"/users/u1%5Cx/cart", ""},

@@ -87,7 +87,7 @@ func drawRule(t *rapid.T, i int) *modelRule {
 	return m
 }
 
-// A policy decides as a plain model of its rules does, which applies one after the other.
+// A policy decides like a plain model of its rules, which applies one rule after another.
 func TestDecidesAsTheModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var rules []policy.Rule

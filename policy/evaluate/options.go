@@ -29,7 +29,7 @@ type Options struct {
 	Rules []policy.Rule
 	// Policy are compiled rules, such as those of a file that package config has read.
 	Policy *policy.Policy
-	// Overrides, if not nil, are looked at before the rules' own limits of a key.
+	// Overrides, if not nil, take precedence over the rules' own limits of a key.
 	Overrides *Overrides
 
 	// NoBodies refuses rules that shape: the protocol has no bodies to slow down.
@@ -67,7 +67,7 @@ type Options struct {
 	CallerWaits bool
 	// OnDelay, if not nil, is called when the delay of a request begins. It returns the
 	// context of the delay, and a function that is called when the delay is over: for a
-	// protocol in which a client's leave ends no context by itself. If the context's
+	// protocol in which no context ends when the client leaves. If the context's
 	// cause is a [*policy.PartError], the request is refused for it.
 	OnDelay func(ctx context.Context, a policy.Attributes) (context.Context, func())
 	// OnDecision, if not nil, is called once for every request, before it may pass. A

@@ -21,8 +21,8 @@ func (s degraded) Take(ctx context.Context, req sluice.Request) (sluice.Decision
 	return d, err
 }
 
-// TestOutcomesWithoutStore: each outcome says whether the store made it and, if there is none,
-// why; and keeps its key and cost.
+// TestOutcomesWithoutStore: each outcome has its key and cost, and says whether the store
+// decided and, if not, why.
 func TestOutcomesWithoutStore(t *testing.T) {
 	counts := one("counts", by(policy.Header("X-User")), "10/min")
 	counts.When = &policy.When{Status: []policy.Status{policy.Code(401)}}

@@ -15,10 +15,9 @@ import (
 
 // Overrides are limits of single keys that change while requests are decided. They replace
 // the limits that the rules give these keys, whether by a tier or by an override of the rule.
-// They belong to the caller, who may hand them to one [Evaluator] after the other, and puts them
-// again, compiled for the rules of the next. The zero
-// Overrides are empty and ready to use. They are safe for concurrent use; a lookup takes no
-// lock.
+// They belong to the caller, who may pass them to one [Evaluator] after another, and must put
+// them again, compiled for the rules of the new one. The zero Overrides are empty and ready to
+// use. They are safe for concurrent use; a lookup takes no lock.
 type Overrides struct {
 	mu     sync.Mutex // of changes
 	active atomic.Pointer[overrideTable]
@@ -41,8 +40,8 @@ type override struct {
 	set set
 }
 
-// Put sets the overrides of some keys, all at once. One without a Set ends the override of its
-// key. Put also forgets overrides that have expired by now, of some other keys, too.
+// Put sets the overrides of some keys, all at once. A change without a Set ends the override
+// of its key. Put also forgets overrides of some other keys that have expired by now.
 func (t *Overrides) Put(now time.Time, changes ...policy.CompiledOverride) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -27,8 +27,8 @@ func overrideOf(key string, limit string) policy.Override {
 	return o
 }
 
-// TestOverrides: the limits of a key are those of the table, else of the rule's override, else
-// of its tier. The table outlives the rules: an override whose rule is gone stays.
+// TestOverrides: the limits of a key come from the table, or else from the rule's override, or
+// else from its tier. The table outlives the rules: an override whose rule is gone stays.
 func TestOverrides(t *testing.T) {
 	now := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 	rule := one("a", by(policy.Header("X-User")), "1/day fixed-window")
@@ -131,8 +131,8 @@ func BenchmarkOverride(b *testing.B) {
 	}
 }
 
-// TestOverrideNeeds: needs of an override's limits alone, here a queue and a soft limit,
-// are met from then on.
+// TestOverrideNeeds: features that only the override's limits need, here a queue and a soft
+// limit, work from then on.
 func TestOverrideNeeds(t *testing.T) {
 	rule := policy.Rule{Name: "a", Levels: []policy.Level{{By: []policy.Part{policy.Header("X-User")}, Limits: limits("1/min")}}}
 	base, err := policy.Compile([]policy.Rule{rule})
@@ -173,8 +173,8 @@ func TestOverrideNeeds(t *testing.T) {
 	}
 }
 
-// TestShadowOverrideNames: an override with two limits names them in the same way, whether it is
-// of the rule or of the table.
+// TestShadowOverrideNames: an override with two limits names them in the same way in the rule
+// and in the table.
 func TestShadowOverrideNames(t *testing.T) {
 	var named []string
 	for _, table := range []bool{false, true} {
@@ -209,8 +209,8 @@ func TestShadowOverrideNames(t *testing.T) {
 	}
 }
 
-// TestClockOfOverridesAlone: without AfterFunc requests wait by the machine's clock, whatever the
-// clock is by which overrides expire.
+// TestClockOfOverridesAlone: without AfterFunc requests wait by the machine's clock, even if
+// overrides expire by another.
 func TestClockOfOverridesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ahead := time.Now().Add(time.Hour)

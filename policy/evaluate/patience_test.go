@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
-// TestPatientBesideLeavers: a client that waits for its turn gets nearly as much beside 20 that
-// reserve turns of the same budget and leave as it gets alone.
+// TestPatientBesideLeavers: 20 clients reserve turns of one budget and leave. A client that
+// waits for its turn beside them gets nearly as much as it gets alone.
 func TestPatientBesideLeavers(t *testing.T) {
 	for _, limit := range []string{"10/s burst 1", "10/s leaky-bucket burst 5", "10/s sliding-log"} {
 		t.Run(limit, func(t *testing.T) {
@@ -32,14 +32,14 @@ func TestPatientBesideLeavers(t *testing.T) {
 								time.AfterFunc(3*time.Millisecond, leave)
 								var c evaluate.Call
 								if l.evaluator.Decide(short, user("ada"), &c); c.Verdict.Passes() {
-									<-ctx.Done() // it has got what it came for
+									<-ctx.Done() // it has passed, and stays
 								}
 								leave()
 								time.Sleep(20 * time.Millisecond)
 							}
 						})
 					}
-					time.Sleep(5 * time.Second) // until those have passed that are lucky
+					time.Sleep(5 * time.Second) // until the lucky ones have passed
 					for from := time.Now(); time.Since(from) < 50*time.Second; {
 						var c evaluate.Call
 						if l.evaluator.Decide(ctx, user("ada"), &c); c.Verdict.Passes() {

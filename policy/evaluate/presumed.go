@@ -18,7 +18,7 @@ type budget struct {
 	plan uint64
 }
 
-// presumption is the units charged under a budget for requests whose responses are not yet
+// presumption counts the units charged under a budget for requests whose responses are not yet
 // known.
 type presumption struct {
 	units int64
@@ -51,7 +51,7 @@ func (p *presumptions) begin(b budget, units int64) {
 	p.of[b] = of
 }
 
-// keep returns how many of the units are kept for owed ones rather than given back.
+// keep returns how many of the units are kept for owed units instead of being given back.
 func (p *presumptions) keep(b budget, units int64) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +77,8 @@ func (p *presumptions) owe(b budget, units int64) (now int64) {
 	return 0
 }
 
-// end removes presumed units that have been settled. It returns units to charge: they were
-// owed too late for keep.
+// end removes presumed units that have been settled. It returns units that must be charged
+// because they were owed too late for keep.
 func (p *presumptions) end(b budget, units int64) (late int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

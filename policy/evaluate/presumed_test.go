@@ -70,9 +70,9 @@ func (a *askers) left() (n int) {
 	}
 }
 
-// TestFailuresBesidePresumed: failures that do not fit beside presumed units replace those
-// that turn out not to count: otherwise a client that hangs up on as many successful log-ins
-// while failures end would be charged none of them.
+// TestFailuresBesidePresumed: failures that do not fit beside presumed units replace the
+// presumed units that turn out not to count. Otherwise a client could hang up on as many
+// successful log-ins while its failures end, and would be charged for none.
 func TestFailuresBesidePresumed(t *testing.T) {
 	for _, limits := range [][]string{
 		{"5/h sliding-log"},
@@ -98,7 +98,7 @@ func TestFailuresBesidePresumed(t *testing.T) {
 	}
 }
 
-// TestPresumedThatCounts: presumed units that count in the end leave nothing to others.
+// TestPresumedThatCounts: presumed units that count in the end leave no units to others.
 func TestPresumedThatCounts(t *testing.T) {
 	a := newAskers(t, "5/h sliding-log")
 	fail, good, bad := a.passing(2), a.passing(2), a.passing(3)
@@ -117,7 +117,7 @@ func TestPresumedThatCounts(t *testing.T) {
 }
 
 // TestFailureWhileItIsGivenBack: units that do not fit while the store gives presumed ones
-// back are charged once that is done.
+// back are charged after that.
 func TestFailureWhileItIsGivenBack(t *testing.T) {
 	t.Run("before it is", func(t *testing.T) {
 		a := newAskers(t, "1/h sliding-log")

@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// ErrQueueFull is why a request is not delayed: the queue is full, or its key has no more places
-// in it.
+// ErrQueueFull is the error of a request that cannot be delayed, as the queue is full, or its
+// key has no more places in it.
 var ErrQueueFull = errors.New("evaluate: the delay queue is full")
 
 // errShareFull is the ErrQueueFull of a key that has no more places in the queue.
@@ -80,8 +80,8 @@ func NewQueue(places int) *Queue {
 }
 
 // Resize sets the number of places, at least 1, and how many of them requests of one key may
-// have: those that one limit charges to one budget. 0 is a tenth of the places and at least 10.
-// Requests that are delayed already stay.
+// have, that is, requests that one limit charges to one budget. 0 is a tenth of the places and
+// at least 10. Requests that are delayed already stay.
 func (q *Queue) Resize(places, ofKey int) {
 	places = max(places, 1)
 	q.mu.Lock()
@@ -93,12 +93,12 @@ func (q *Queue) Resize(places, ofKey int) {
 // QueueStats are the counts of a [Queue].
 type QueueStats struct {
 	Held int // requests that are delayed now
-	// InFlight is the number of requests of its evaluators that hold slots now, which limits of
-	// requests in flight grant: those that have passed, and those that are delayed by more than
-	// a third of a slot's TTL.
+	// InFlight is the number of requests of its evaluators that now hold slots of a limit of
+	// requests in flight: requests that have passed, and requests delayed by more than a third
+	// of a slot's TTL.
 	InFlight int
-	// Full is how many requests found no place so far, and ShareFull how many found none for
-	// their key.
+	// Full is the number of requests so far that found no place in the queue, and ShareFull
+	// the number that found none for their key.
 	Full, ShareFull int64
 }
 
@@ -110,7 +110,7 @@ func (q *Queue) Stats() QueueStats {
 }
 
 // enter takes a place for a request that may have to wait; leave gives it back. It returns
-// [ErrQueueFull] if there is none, and errShareFull if there is none for the key.
+// [ErrQueueFull] if no place is free, and errShareFull if the key may have no more.
 func (q *Queue) enter(k waitKey) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

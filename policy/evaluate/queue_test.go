@@ -49,8 +49,8 @@ func (h *holder) come(ctx context.Context, address string) *evaluate.Call {
 }
 
 // TestShareOfPlaces: one key takes a tenth of the places, or its configured share; others get
-// the rest, and the answer says which of both was full. The place of a request that leaves is
-// free at once.
+// the rest. The answer says whether the share or the queue was full. The place of a request
+// that leaves is free at once.
 func TestShareOfPlaces(t *testing.T) {
 	for _, c := range []struct {
 		name          string

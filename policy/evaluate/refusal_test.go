@@ -92,7 +92,7 @@ func TestStoreFailure(t *testing.T) {
 }
 
 // A batch may fail in part: a failed candidate must not matter, and units charged beside a
-// failed ask are given back if that denies.
+// failed request are given back if the failure denies.
 func TestPartialFailure(t *testing.T) {
 	down := errors.New("store is down")
 	failures := one("failures", nil, "2/min fixed-window")

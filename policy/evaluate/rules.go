@@ -30,7 +30,7 @@ type level struct {
 // set is a compiled list of limits with their names.
 type set struct {
 	*policy.Set
-	tier string // whose limits these are
+	tier string // the tier of these limits, if any
 	// counts says that a limit of Take counts denied requests.
 	counts bool
 	// several says that there is more than one limit, aside from blocks.

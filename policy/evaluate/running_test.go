@@ -33,7 +33,7 @@ func testRunningKeepsItsSlot(t *testing.T, flights func(*testing.T, int64, func(
 	w.allow(user("ada"))
 }
 
-// TestAwaiting: it yields only charges that depend on the response and have a key.
+// TestAwaiting: Awaiting yields only charges that depend on the response and have a key.
 func TestAwaiting(t *testing.T) {
 	failures := one("failures", by(policy.Header("X-User")), "10/min")
 	failures.When = &policy.When{Status: []policy.Status{policy.Code(401)}, ChargeFirst: true}
@@ -111,9 +111,9 @@ func TestPresumeFails(t *testing.T) {
 	}
 }
 
-// TestPresumedBeyondTheQuota: requests that do not count in the end give back the units
-// presumed for them, and none of others: a client that hangs up on responses that do not
-// count would else wipe out those that do.
+// TestPresumedBeyondTheQuota: requests that do not count in the end give back only the units
+// presumed for them. Otherwise a client could hang up on responses that do not count to erase
+// those that do.
 func TestPresumedBeyondTheQuota(t *testing.T) {
 	for _, limits := range [][]string{
 		{"5/h sliding-log"},

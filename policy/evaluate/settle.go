@@ -16,7 +16,7 @@ import (
 
 // settleBy corrects the charges of an allowed request, once its response is known: the
 // difference to an estimated cost is charged or given back, and rules that count responses
-// charge those that count and those that were not seen. Units above a limit's quota become
+// charge for responses that count and for unseen ones. Units above a limit's quota become
 // debt, up to the limit's Debt. Slots of requests in flight are released, unless the request
 // may still be running: then they expire.
 //
@@ -39,7 +39,8 @@ func (v *Verdict) settleBy(ctx context.Context, r policy.Response) error {
 	})
 }
 
-// noteStated records for which rules the response has stated its cost.
+// noteStated records the rules whose cost the response has stated, and those whose cost it has
+// not.
 func (v *Verdict) noteStated(r *policy.Response) {
 	var last *rule
 	for i := range v.charges {
@@ -101,8 +102,8 @@ func (v *Verdict) presume(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// recorded notes the units that each charge of an ask has spent: if not all of them fit, a
-// full refund would give back units of others.
+// recorded records the units that each charge of an ask has spent: if not all of them fit, a
+// full refund would give back units of other requests.
 func (v *Verdict) recorded(k *ask, terms sluice.Outcomes) {
 	p := v.presumptions()
 	for j := k.first; j < k.first+k.n; j++ {
@@ -168,7 +169,7 @@ func (v *Verdict) settle(ctx context.Context, actual func(*charge) int64) error 
 	}
 	v.settled = true
 	v.vacate(ctx)
-	if v.opens != nil { // who named it settles it
+	if v.opens != nil { // the caller that named it settles it
 		return v.release(ctx)
 	}
 	return errors.Join(v.release(ctx), v.correctAll(ctx, actual))

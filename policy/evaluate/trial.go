@@ -21,7 +21,7 @@ type Trial struct {
 	Allowed   bool
 	Decision  sluice.Decision
 	Limit     *sluice.Term // the limit that binds
-	Err       error        // why there is no result
+	Err       error        // the reason why there is no result
 	several   bool         // the key may have several limits
 }
 

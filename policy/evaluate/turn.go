@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// spot identifies a key of a store, of which units are reserved.
+// spot identifies a key of a store in which units are reserved.
 type spot struct {
 	store any
 	scope uint64
@@ -43,14 +43,15 @@ func (v *Verdict) line(k *ask) []instants.Charge[spot] {
 	return v.spots
 }
 
-// claims reports whether an instant that others have left may concern the request.
+// claims reports whether instants that other requests have left may be for the keys of the
+// request.
 func (v *Verdict) claims(k *ask) bool {
 	return v.evaluator.opts.Queue != nil && v.evaluator.opts.Queue.instants.Free() != 0 && !v.peek && k.role == taken
 }
 
-// claim makes the request wait for an instant that others have left, rather than call the
-// store. If there is none for it, it gives back the units that others have left of its keys,
-// before the store is called. It reports whether the request waits.
+// claim makes the request wait for an instant that another request has left, rather than call
+// the store. If there is none, it first gives back the units of its keys that other requests
+// have left. It reports whether the request waits.
 func (v *Verdict) claim(ctx context.Context, k *ask) bool {
 	q, now := v.evaluator.opts.Queue, v.now()
 	by := v.until(k, now)
@@ -109,7 +110,7 @@ func (v *Verdict) enter() error {
 	}
 	r := receipt{evaluator: v.evaluator, decision: k.result.Decision, asked: now}
 	var line []instants.Charge[spot]
-	if k.role == taken && k.result.Err == nil { // else the request has no charge that another could use
+	if k.role == taken && k.result.Err == nil { // otherwise the request has no charge that another could use
 		line, r.undo = v.line(k), v.refund(k)
 		r.undo.More = slices.Clone(r.undo.More)
 		if k.terms > 1 {
@@ -129,7 +130,7 @@ func (v *Verdict) come(began time.Time) {
 	k, d := &v.asks[0], &v.Decision
 	for _, d := range []*sluice.Decision{&k.result.Decision, d} {
 		d.At, d.Due = at.Receipt.decision.At, at.Receipt.decision.Due
-		d.Delay = min(max(at.Due.Sub(began), 0), was) // was, less the time of the store's call
+		d.Delay = min(max(at.Due.Sub(began), 0), was) // the old delay less the time of the store's call
 	}
 	d.ResetAfter = max(d.ResetAfter-d.Delay, 0)
 }
@@ -151,14 +152,14 @@ func (v *Verdict) vacate(ctx context.Context) bool {
 	return true
 }
 
-// charge has the store charge units whether they fit or not. Units that others have left of
-// the same keys are given back first: they would take room from units that count.
+// charge has the store charge units whether they fit or not. Units of the same keys that other
+// requests have left are given back first, as they would take room from units that count.
 func (v *Verdict) charge(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
 	v.clear(ctx, &req)
 	return v.evaluator.opts.Store.Take(ctx, req)
 }
 
-// clear gives back, within ctx, the units that others have left of a request's keys.
+// clear gives back, within ctx, the units of a request's keys that other requests have left.
 func (v *Verdict) clear(ctx context.Context, req *sluice.Request) {
 	if v.evaluator.opts.Queue == nil || v.evaluator.opts.Queue.instants.Free() == 0 {
 		return

@@ -55,7 +55,8 @@ func patient(maxWait time.Duration, texts ...string) policy.Rule {
 	return r
 }
 
-// send starts a request and returns, once it waits or has been decided, a function to end it.
+// send starts a request and returns a function that ends it, once the request waits or is
+// decided.
 func (l *line) send(name string, a policy.Attributes) (hangUp func()) {
 	return l.sendOn(l.evaluator, name, a)
 }
@@ -90,8 +91,8 @@ func (l *line) check(want ...string) {
 	}
 }
 
-// TestThoseBehindALeaverMoveUp: three reserve 1, 2 and 3 s and leave at once; the
-// next waits 1 s, and is the only one for which the store keeps units.
+// TestThoseBehindALeaverMoveUp: three requests reserve 1, 2 and 3 s and leave at once; the
+// next one waits 1 s, and the store keeps units only for it.
 func TestThoseBehindALeaverMoveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t, evaluate.Options{MaxWait: 10 * time.Second}, one("api", nil, "1/s burst 1"))
@@ -129,8 +130,8 @@ func TestThoseBehindALeaverMoveUp(t *testing.T) {
 	})
 }
 
-// TestMaxWaitOfARule: it delays under every algorithm, at most by its value, and the least of
-// several rules applies.
+// TestMaxWaitOfARule: MaxWait delays requests under every algorithm, at most by its value, and
+// the least of several rules applies.
 func TestMaxWaitOfARule(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -188,9 +189,8 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// TestAnotherCost: before a request of another cost, or under more rules, calls the store,
-// instants that no request waits for are given back. It waits as long as if the others had
-// not come.
+// TestAnotherCost: a request of another cost, or under more rules, gives back free instants
+// before it calls the store. It waits as long as if the others had not come.
 func TestAnotherCost(t *testing.T) {
 	priced := patient(time.Minute, "1/s burst 3")
 	priced.Cost = policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 3}
@@ -224,9 +224,9 @@ func TestAnotherCost(t *testing.T) {
 func TestReceiptOfAnInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := patient(time.Minute, "1/10s sliding-log")
-		r.When = &policy.When{Status: []policy.Status{{From: 500, To: 599}}, ChargeFirst: true} // so 200 gives back
+		r.When = &policy.When{Status: []policy.Status{{From: 500, To: 599}}, ChargeFirst: true} // so a 200 gives units back
 		l := newLine(t, evaluate.Options{}, r)
-		var back []time.Duration // of which instants
+		var back []time.Duration // the instants given back
 		l.store.Before = func(_ context.Context, req sluice.Request) error {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -257,8 +257,8 @@ func TestReceiptOfAnInstant(t *testing.T) {
 	})
 }
 
-// TestFullQueue: a request that finds no place takes none, and one that leaves frees its own
-// at once, in the middle of a queue too.
+// TestFullQueue: a request that finds no place takes none, and one that leaves frees its place
+// at once, also in the middle of a queue.
 func TestFullQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := evaluate.NewQueue(2)
@@ -278,7 +278,8 @@ func TestFullQueue(t *testing.T) {
 	})
 }
 
-// TestPanicWhileHeldBack: nothing stays taken, and the instant goes to the next request.
+// TestPanicWhileHeldBack: a request that panics keeps nothing, and its instant goes to the
+// next request.
 func TestPanicWhileHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := false
@@ -304,7 +305,7 @@ func TestPanicWhileHeldBack(t *testing.T) {
 	})
 }
 
-// TestTwoEvaluators: evaluators that share a queue and a store share instants that were left, even if
+// TestTwoEvaluators: evaluators that share a queue and a store share free instants, even if
 // each has compiled the rules itself; evaluators of two stores do not.
 func TestTwoEvaluators(t *testing.T) {
 	for _, c := range []struct {
@@ -348,7 +349,7 @@ func TestOneThatAnotherRuleDenies(t *testing.T) {
 		l := newLine(t, evaluate.Options{}, failures, policy.Rule{Name: "all", MaxWait: time.Minute, Levels: []policy.Level{{Limits: limits("1/s burst 1")}}})
 		l.send("a", user("ada"))
 		l.send("b", user("bob"))()
-		l.send("c", user("ada")) // whose failures are all spent
+		l.send("c", user("ada")) // its failures are all spent
 		l.send("d", user("eve"))
 		l.check("a allowed at 0s", "b abandoned at 0s", "c denied at 0s", "d delayed at 1s")
 	})
@@ -371,8 +372,9 @@ func TestSlotsOfThoseWhoWait(t *testing.T) {
 	})
 }
 
-// TestWhatIsNotChargedIsNotGivenBack: a rule that counts responses may delay a request that
-// it has not charged. When that leaves, it gives nothing back, and no request goes on earlier.
+// TestWhatIsNotChargedIsNotGivenBack: a rule that counts responses may delay a request that it
+// has not charged. When that request leaves, it gives nothing back, and no request proceeds
+// earlier.
 func TestWhatIsNotChargedIsNotGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := one("failures", by(policy.Header("X-User")), "1/s burst 9 leaky-bucket")
@@ -386,7 +388,7 @@ func TestWhatIsNotChargedIsNotGivenBack(t *testing.T) {
 		leaves()
 		l.send("e", user("ada"))
 		l.all.Wait()
-		slices.Sort(l.ran) // three go on at once
+		slices.Sort(l.ran) // three proceed at once
 		l.check("a allowed at 0s", "b delayed at 1s", "c abandoned at 0s", "d delayed at 1s", "e delayed at 1s")
 		if n := l.store.Asked(sluice.OpRefund); n != 0 {
 			t.Errorf("%d refunds, want none", n)

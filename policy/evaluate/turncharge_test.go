@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
-// TestChargeBesideWhatIsLeft: units charged whether they fit or not find as much room as if
-// delayed requests that have hung up had never come.
+// TestChargeBesideWhatIsLeft: a charge, which need not fit, finds as much room as if delayed
+// requests that have hung up had never come.
 func TestChargeBesideWhatIsLeft(t *testing.T) {
 	cost := func(units string) policy.Response {
 		return policy.Response{Status: 200, Header: func(string) []string { return []string{units} }}
@@ -53,8 +53,8 @@ func TestChargeBesideWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestPresumeBesideWhatIsLeft: the same for presumed units, under a rule that delayed
-// requests before it was changed.
+// TestPresumeBesideWhatIsLeft is TestChargeBesideWhatIsLeft for presumed units, under a rule
+// that delayed requests before it was changed.
 func TestPresumeBesideWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := one("api", by(policy.Header("X-User")), "2/min sliding-log")

@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
-// TestLeftBeforeOneThatIsNotDelayed: instants that delayed requests have left are given back
-// before a request is decided that may not be delayed, as after a reload that removed
+// TestLeftBeforeOneThatIsNotDelayed: delayed requests have left free instants. These are given
+// back before a request is decided that may not be delayed, as after a reload that removed
 // max_wait, whether one rule matches it or several.
 func TestLeftBeforeOneThatIsNotDelayed(t *testing.T) {
 	before := patient(10*time.Minute, "2/min burst 2")
@@ -27,7 +27,7 @@ func TestLeftBeforeOneThatIsNotDelayed(t *testing.T) {
 				l := newLine(t, evaluate.Options{}, before)
 				next := newEvaluator(t, evaluate.Options{Store: l.store, Rules: rules, Queue: l.queue})
 				l.send("first", user("ada"))
-				l.send("leaves", user("ada"))() // whose 2 units are there at 60 s
+				l.send("leaves", user("ada"))() // its 2 units are available at 60 s
 				time.Sleep(31 * time.Second)
 				l.sendOn(next, "not delayed", user("ada"))
 				l.check("first allowed at 0s", "leaves abandoned at 0s", "not delayed allowed at 31s")

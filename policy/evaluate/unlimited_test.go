@@ -24,7 +24,7 @@ func plansOf(level policy.Level) policy.Rule {
 var oneAMinute = []policy.Limit{{Limit: sluice.PerMinute(1)}}
 
 // TestTierWithoutLimits: clients of such a tier pass without a call of the store; no other
-// client does, and no doubtful value leads into the tier.
+// client does, and no ambiguous value selects the tier.
 func TestTierWithoutLimits(t *testing.T) {
 	tiers := policy.Tiers{By: policy.Claim("plan"), Limits: map[string][]policy.Limit{"trial": oneAMinute}, Unlimited: []string{"vip"}}
 	overridden := []policy.Override{{Key: []string{"eve"}, Limits: oneAMinute, Reason: "abuse", Author: "ops"}}

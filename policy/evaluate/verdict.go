@@ -17,14 +17,14 @@ import (
 // used Verdict may be used again and keeps its memory. It belongs to one goroutine at a
 // time. Errors of its methods are the store's.
 type Verdict struct {
-	// Allowed says that the request may go on, after Decision.Delay. A request
+	// Allowed says that the request may pass, after Decision.Delay. A request
 	// that no rule matches is allowed.
 	Allowed bool
 	// Decision describes the limit that binds, among all active rules; its Binding is an
 	// index into Outcomes. It is zero if no limit binds.
 	Decision sluice.Decision
-	// Refused is why a request is refused: it lacks a usable key, which is the client's
-	// fault. It is nil if the request is not refused.
+	// Refused is the reason why a request is refused: a key is missing or not usable, which is
+	// the client's fault. It is nil if the request is not refused.
 	Refused *policy.PartError
 	// InFlight is the limit of requests in flight that denied, nil if none did. Nothing
 	// was charged then, and Decision.RetryAfter is an upper bound: another request may end
@@ -50,11 +50,11 @@ type Verdict struct {
 	Stated, Unstated []*policy.Rule
 
 	evaluator  *Evaluator
-	waiter     *waiter       // until the request may go on; nil if it does not wait
+	waiter     *waiter       // until the request may pass; nil if it does not wait
 	waitKey    waitKey       // of its place in the queue
 	queued     bool          // it has a place
 	waits      bool          // it has a place and waits
-	full       error         // why it has no place although it may wait
+	full       error         // the reason why it has no place although it may wait
 	most       time.Duration // the longest delay; 0: left to the limits
 	spots      []instants.Charge[spot]
 	attributes policy.Attributes
@@ -120,7 +120,7 @@ func overwrite[T any](p **T, v *T) {
 	}
 }
 
-// now is the present of the clock by which requests wait.
+// now returns the time of the clock by which requests wait.
 func (v *Verdict) now() time.Time { return v.evaluator.clock.Now() }
 
 // Shape is the charge of one level of a rule that shapes, for the bytes of a request. The
@@ -245,8 +245,8 @@ type Warning struct {
 	Name  string // of the limit that denied, as in answers
 	Rule  *policy.Rule
 	Level *policy.Level
-	Soft  *sluice.Term   // the limit it went over
-	Grace *sluice.Term   // the limit it drew on instead
+	Soft  *sluice.Term   // the limit that it went over
+	Grace *sluice.Term   // the limit that it drew on instead
 	Left  sluice.Outcome // the outcome of the grace limit
 }
 
@@ -293,7 +293,7 @@ func (v *Verdict) failing(k *ask) sluice.Failure {
 
 // binds finds the limit that binds and copies its outcome into the decision.
 func (v *Verdict) binds() {
-	if k := &v.asks[0]; v.enforced == 1 && k.terms == 1 && v.needs&needsGrace == 0 && k.result.Err == nil { // the decision says all
+	if k := &v.asks[0]; v.enforced == 1 && k.terms == 1 && v.needs&needsGrace == 0 && k.result.Err == nil { // the decision is enough
 		v.bound, v.binding, v.Decision.Binding = true, place{0, k.first, 0, k.outcomes}, 0
 		return
 	}

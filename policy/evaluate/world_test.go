@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
-// world is a policy on a store whose clock stands until it is moved.
+// world is a policy on a store. Its clock stands still until the test moves it.
 type world struct {
 	t     *testing.T
 	now   time.Time
@@ -50,7 +50,7 @@ func (w *world) decide(a policy.Attributes) *evaluate.Verdict {
 	return v
 }
 
-// allow and deny decide and check the result, and the limit that denied.
+// allow and deny decide a request and check the result and the limit that denied.
 func (w *world) allow(a policy.Attributes) *evaluate.Verdict {
 	w.t.Helper()
 	v := w.decide(a)
@@ -98,7 +98,7 @@ func (w *world) remaining(rule, level string, values ...string) []int64 {
 	return left
 }
 
-// levelOf returns a level of a rule, nil if there is none.
+// levelOf returns a level of a rule, or nil if it is missing.
 func levelOf(p *policy.Policy, rule, level string) *policy.CompiledLevel {
 	if i, ok := p.RuleOf(rule); ok && p.Rules()[i].Name == rule {
 		for j := range p.Levels(i) {

@@ -16,8 +16,7 @@ import (
 	"github.com/sluicegate/sluice/storetest"
 )
 
-// conform runs the suite on an empty store under a prefix of its own for each
-// part.
+// conform runs the suite. Each part has an empty store under a prefix of its own.
 func conform(t *testing.T, client redis.UniversalClient, servers ...*redistest.Server) {
 	t.Helper()
 	testkit.Closed(t, client)
@@ -28,7 +27,7 @@ func conform(t *testing.T, client redis.UniversalClient, servers ...*redistest.S
 			return redistest.HoldUp(t, servers...)
 		}}
 		if len(servers) > 1 {
-			h.Together = 500 * time.Millisecond // beyond that each server may decide at its own
+			h.Together = 500 * time.Millisecond // beyond that each server may decide at an instant of its own
 		}
 		return h
 	})

@@ -22,8 +22,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// TestNoCallOutlivesItsDeadline: with a server that hangs, calls end by themselves,
-// and Close ends too, also where the client waits for an answer for ever.
+// TestNoCallOutlivesItsDeadline: if the server hangs, calls end by themselves, and so does
+// Close, also with a client that waits for answers without a timeout.
 func TestNoCallOutlivesItsDeadline(t *testing.T) {
 	t.Parallel()
 	single := redistest.Start(t, redistest.Redis(t))
@@ -76,8 +76,8 @@ func TestNoCallOutlivesItsDeadline(t *testing.T) {
 	}
 }
 
-// TestNothingLeavesLater: a request whose time is over before there is a
-// connection for it is known not to be sent, and never is.
+// TestNothingLeavesLater: a request whose time ends before it has a connection is reported as
+// not sent, and is never sent.
 func TestNothingLeavesLater(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
@@ -108,7 +108,7 @@ func TestNothingLeavesLater(t *testing.T) {
 		t.Errorf("without an answer: got %v, want an error that does not say that nothing was sent", err)
 	}
 	resume()
-	testkit.Until(t, "the connection to be free", func() bool { // of which there is one: all that waited for it is over
+	testkit.Until(t, "the connection to be free", func() bool { // the only one: no request waits for it any more
 		_, err := sure.Take(t.Context(), "other", 1)
 		return err == nil
 	})
@@ -124,7 +124,7 @@ func TestUnsentIsSaid(t *testing.T) {
 	isUnsent := func(t *testing.T, s *redisstore.Store) {
 		t.Helper()
 		l := testkit.Limiter(t, s, "scope", "5/min")
-		_, _ = l.Take(t.Context(), "k", 1) // it may go on the connection that has just broken
+		_, _ = l.Take(t.Context(), "k", 1) // it may use the connection that has just broken
 		_, err := l.Take(t.Context(), "k", 1)
 		if _, unsent := errors.AsType[*sluice.NotSentError](err); !unsent {
 			t.Errorf("got %v, want a %T", err, &sluice.NotSentError{})
@@ -167,8 +167,8 @@ func TestUnsentIsSaid(t *testing.T) {
 	})
 }
 
-// TestNothingLeavesOnceConnected: a request whose time is over while its
-// connection is made is not sent on that afterwards.
+// TestNothingLeavesOnceConnected: if the time of a request ends while the client connects, the
+// request is not sent on the new connection.
 func TestNothingLeavesOnceConnected(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
@@ -182,7 +182,7 @@ func TestNothingLeavesOnceConnected(t *testing.T) {
 	server.Stop(t)
 	var group sync.WaitGroup
 	var unsent, unknown atomic.Int64
-	for range 20 { // there is one connection; others are made, and the server says nothing on them
+	for range 20 { // there is one connection; the server does not answer on new ones
 		group.Go(func() {
 			_, err := l.Take(context.Background(), "k", 1)
 			if _, ok := errors.AsType[*sluice.NotSentError](err); ok {

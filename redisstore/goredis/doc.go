@@ -59,7 +59,7 @@
 // [New] refuses a Ring: it moves the keys of a server that does not answer to other
 // servers, where budgets start anew. The store closes no client. Clients that read from
 // replicas (ReadOnly, RouteByLatency, RouteRandomly, [redis.NewFailoverClusterClient])
-// send scripts to masters. Over the last of them a request for several keys is decided by
-// several calls, as in a Cluster: use [redis.NewFailoverClient]. A client with ReplicaOnly
-// can decide nothing: the server answers READONLY.
+// send scripts to masters. A client of NewFailoverClusterClient decides a request for several
+// keys by several calls, as in a Cluster: use [redis.NewFailoverClient] instead. A client with
+// ReplicaOnly can decide nothing: the server answers READONLY.
 package goredis

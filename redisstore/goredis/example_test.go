@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/redisstore/goredis"
 )
 
-// A program that has a go-redis client limits with it.
+// A program uses its own go-redis client for limits.
 func Example() { //nolint:testableexamples // it needs a server
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", ContextTimeoutEnabled: true})
 	store, err := goredis.New(client, redisstore.Options{})
@@ -35,7 +35,7 @@ func Example() { //nolint:testableexamples // it needs a server
 	}
 	d, err := logins.Take(context.Background(), "user-42", 1)
 	if err != nil {
-		log.Print(err) // let it pass or not: that is yours to say
+		log.Print(err) // let it pass or not, as you decide
 		return
 	}
 	fmt.Println(d.Allowed, d.Remaining)

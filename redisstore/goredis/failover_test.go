@@ -17,9 +17,9 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// TestFailoverBehindAnAddress: when an address leads to another server, and the connections
-// to the old one stay, a client by itself leaves one that says READONLY, and with
-// ConnMaxLifetime every other.
+// TestFailoverBehindAnAddress: an address leads to another server, and the connections to the
+// old one stay. A client by itself leaves a server that answers READONLY; with ConnMaxLifetime
+// it leaves any other.
 func TestFailoverBehindAnAddress(t *testing.T) {
 	t.Parallel()
 	for word, lifetime := range map[string]time.Duration{"READONLY": 0, "MASTERDOWN": time.Second / 2, "LOADING": time.Second / 2} {

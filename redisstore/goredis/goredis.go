@@ -30,7 +30,7 @@ func New(client redis.UniversalClient, options redisstore.Options) (*redisstore.
 	case *redis.Ring:
 		return nil, errRing
 	default:
-		return nil, fmt.Errorf("goredis: new: a %T is not known: give a *redis.Client or a *redis.ClusterClient", client)
+		return nil, fmt.Errorf("goredis: new: a %T is not supported; use a *redis.Client or a *redis.ClusterClient", client)
 	}
 	return redisstore.New(a, options)
 }

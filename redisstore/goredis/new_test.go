@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice/redisstore/goredis"
 )
 
-// TestRefusedClients: the error of New names the clients that it takes, and the reason why it
+// TestRefusedClients: the error of New names the accepted clients, and the reason why it
 // refuses a ring.
 func TestRefusedClients(t *testing.T) {
 	t.Parallel()
@@ -53,8 +53,8 @@ func TestRefusedClients(t *testing.T) {
 	}
 }
 
-// TestClientsThatReadFromReplicas: scripts go to masters, also over clients that
-// are to read from replicas.
+// TestClientsThatReadFromReplicas: scripts go to masters, also over clients with the option to
+// read from replicas.
 func TestClientsThatReadFromReplicas(t *testing.T) {
 	t.Parallel()
 	binary := redistest.Redis(t)
@@ -93,7 +93,7 @@ func TestClientsThatReadFromReplicas(t *testing.T) {
 }
 
 // TestHooksSeeScripts: a client's hooks see the commands of the store, and may drop them;
-// such requests return a NotSentError.
+// dropped requests return a NotSentError.
 func TestHooksSeeScripts(t *testing.T) {
 	t.Parallel()
 	client := testkit.Closed(t, newSingle(redistest.Start(t, redistest.Redis(t)).Addr))
@@ -114,7 +114,7 @@ func TestHooksSeeScripts(t *testing.T) {
 	}
 }
 
-// hook writes down what goes by, or keeps it.
+// hook records the commands, or drops them.
 type hook struct {
 	seen  []string
 	keeps bool

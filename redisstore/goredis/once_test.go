@@ -18,8 +18,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// throughCutter are clients whose connections a proxy can cut. Their options are
-// the defaults, with which go-redis sends again.
+// throughCutter are clients whose connections a proxy can cut. They have the default options,
+// under which go-redis sends again.
 var throughCutter = []struct {
 	name string
 	open func(t *testing.T) (*redistest.Proxy, redis.UniversalClient)
@@ -70,7 +70,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 					return out[batch-1].Err
 				}
 				for _, do := range []func(int64) error{take, takeAll} {
-					if err := do(1); err != nil { // and now the server knows the script
+					if err := do(1); err != nil { // now the server knows the script
 						t.Fatal(err)
 					}
 					cutter.CutNext()
@@ -91,8 +91,8 @@ func TestNothingIsSentTwice(t *testing.T) {
 	}
 }
 
-// TestRefusedFirstOfSeveral: where the first script of a pipeline is refused for
-// now, those that have run do not run again with it.
+// TestRefusedFirstOfSeveral: if the server refuses the first script of a pipeline for now, the
+// scripts that have run do not run again with it.
 func TestRefusedFirstOfSeveral(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, redistest.Redis(t), 2, false)

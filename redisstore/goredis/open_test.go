@@ -24,7 +24,7 @@ func newStore(t *testing.T, client redis.UniversalClient, options redisstore.Opt
 	return s
 }
 
-// owner is a store that closes its client, as a program does.
+// owner is a store that also closes its client, as a program does.
 type owner struct {
 	*redisstore.Store
 	client redis.UniversalClient
@@ -33,7 +33,7 @@ type owner struct {
 // Close implements [io.Closer].
 func (o owner) Close() error { return errors.Join(o.Store.Close(), o.client.Close()) }
 
-// open returns a store over a client, which ends with it.
+// open returns a store over a client that closes with it.
 func open(t *testing.T, client redis.UniversalClient, options redisstore.Options) owner {
 	t.Helper()
 	return owner{newStore(t, client, options), client}

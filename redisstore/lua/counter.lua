@@ -122,9 +122,9 @@ counter.pay = pay
 
 counter.instant = start
 
--- view returns the units that are wholly in sight at an instant, those that are partly in
--- sight, the number of sub-windows by which the newest one is older than the instant's, and
--- the start of the instant's sub-window.
+-- view returns the units of the sub-windows that lie wholly within the window at an instant,
+-- those of the oldest, which lies partly within it, the number of sub-windows by which the
+-- newest one is older than the instant's, and the start of the instant's sub-window.
 local function view(it, at)
 	local from, shift = start(it), 0
 	if at >= from + it.sub then

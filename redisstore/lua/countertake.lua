@@ -3,9 +3,8 @@
 --
 -- The usual take of a sliding counter, without functions: its window is not divided, no
 -- clock stepped back, nothing is reserved, and all products are exact. Any other take
--- writes nothing here. With one key it goes on to counter.lua and takes.lua, which have
--- the same arguments; with several keys a later call does that. It replies as take.lua
--- does.
+-- writes nothing here. With one key counter.lua and takes.lua follow, which have the same
+-- arguments; with several keys a later call runs them. It replies as take.lua does.
 
 --<one>
 do
@@ -70,7 +69,7 @@ do
 			elseif product >= 9007199254740992 then
 				usual = false
 			else
-				-- The part of the older sub-window that may be in sight.
+				-- The part of the older sub-window that may still count.
 				local inSight = floor(product / older)
 				if product == inSight * older then
 					inSight = inSight - below

@@ -71,7 +71,7 @@ if raw ~= '' then
 		end
 		if start <= now then
 			reserved = 0
-			if count == 0 then -- what a reservation that was cancelled has left
+			if count == 0 then -- the rest of a cancelled reservation
 				idle = 0
 			end
 		end

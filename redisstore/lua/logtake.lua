@@ -3,7 +3,7 @@
 --
 -- The usual take of a log or histogram, without functions: no clock stepped back, nothing
 -- is reserved, all entries have one word, and of a log few entries must be read and its
--- ring has room. Any other take writes nothing here and goes on to log.lua and takes.lua,
+-- ring has room. Any other take writes nothing here: log.lua and takes.lua follow,
 -- which have the same arguments. It replies as take.lua does, but with the part of the
 -- state that the take has read.
 

@@ -1,7 +1,7 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Requests for slots alone.
+-- Requests for slots only.
 --
 -- KEYS[1]  the leases
 -- ARGV[1]  numbers: clock mode, now or 0, op, lifetime, cap, cost, longest

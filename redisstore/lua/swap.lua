@@ -1,7 +1,7 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Reads values that the caller decides on itself, or replaces those that have not changed
+-- Reads values on which the caller decides itself, or replaces those that have not changed
 -- since.
 --
 -- KEYS     one for each limit, all in one slot
@@ -10,8 +10,8 @@
 -- decision, and for each limit the value read, its replacement and its expiry: in ms since
 -- 1970 for 'PXAT', in ms from now for 'PX'
 --
--- and, in both cases, for each key that is a hash the name of a field in the place of which the
--- value is, else ''. With 3 in ARGV[1] it returns all of the hash that is KEYS[1].
+-- and, in both cases, for each key the name of the field that has the value if the key is a
+-- hash, else ''. With 3 in ARGV[1] it returns the whole hash KEYS[1].
 --
 -- It returns whether it has replaced them, the time in seconds and µs, and, if not, the
 -- values.

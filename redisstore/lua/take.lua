@@ -1,7 +1,7 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Takes of one key under one bucket with continuous refill, as most requests are. It equals
+-- Takes of one key under one bucket with continuous refill, like most requests. It equals
 -- algo.Decide; general.lua decides everything else.
 --
 -- KEYS     the state's key or, in the form for several keys with the same arguments,

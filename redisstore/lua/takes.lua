@@ -1,7 +1,7 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Takes of one key under one limit, as most requests are: the parts of main.lua that they
+-- Takes of one key under one limit, like most requests: the parts of main.lua that they
 -- need.
 --
 -- KEYS[1]  the state's key

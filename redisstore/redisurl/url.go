@@ -18,9 +18,9 @@ import (
 	"time"
 )
 
-// URL names the servers of a store. [Parse] describes its forms. Package rueidisstore opens a
-// store by a URL. A program with another client sets the client's options from these fields.
-// Goroutines may share a URL that none changes.
+// URL describes the servers of a store. [Parse] describes its forms. Package rueidisstore
+// opens a store by a URL. A program with another client sets the client's options from these
+// fields. Goroutines may share a URL that none of them changes.
 type URL struct {
 	TLS        bool
 	Addresses  []string // hosts and ports: of a server, of nodes of a Cluster, or of sentinels
@@ -281,7 +281,7 @@ func (p *parser) setQuery(query string) {
 		case !slices.Contains(parameters, name):
 			p.fault("parameter %d is none of %s", i+1, strings.Join(parameters, ", "))
 		case err != nil || value == "":
-			p.fault("%s: has no value that can be read; use for example %s=FILE", name, name)
+			p.fault("%s: has no valid value; use for example %s=FILE", name, name)
 		case twice:
 			p.fault("%s: is given twice; it has one value", name)
 		default:

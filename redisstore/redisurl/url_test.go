@@ -35,7 +35,7 @@ var badLines = []struct{ name, line, want string }{
 	{"certificate without key", "rediss://h?cert_file=x", "belong together"},
 	{"sentinel's user elsewhere", "redis://h?sentinel_user=x", "are for redis-sentinel://"},
 	{"parameter twice", "redis://h?prefix=a&prefix=b", "given twice"},
-	{"parameter without value", "redis://h?prefix=", "no value"},
+	{"parameter without value", "redis://h?prefix=", "no valid value"},
 	{"timeout is a number", "redis://h?timeout=250", "timeout: is no duration from 1ms to 1s"},
 	{"timeout too long", "redis://h?timeout=2s", "timeout: is no duration from 1ms to 1s"},
 	{"timeout too short", "redis://h?timeout=10us", "timeout: is no duration from 1ms to 1s"},
@@ -79,7 +79,8 @@ func TestAllFaults(t *testing.T) {
 	}
 }
 
-// TestVariable: a URL in a variable may hold a password, as platforms provide it.
+// TestVariable: unlike other URLs, one in a variable may hold a password, as platforms provide
+// such URLs.
 func TestVariable(t *testing.T) {
 	const name = "REDIS_URL"
 	for _, c := range []struct{ name, content, user, password, shown string }{
@@ -168,7 +169,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if len(target.String()) > 4096 {
-			return // ports and escapes have made it longer than the bound
+			return // ports and escapes have made it too long
 		}
 		again, err := redisurl.ParseLine(target.String(), nil)
 		if err != nil || again.String() != target.String() {

@@ -19,8 +19,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
-// warm has the client make all connections that it has for one server, each of which
-// carries some of the requests.
+// warm has the client make all connections that it has for one server; each of them carries
+// some of the requests.
 func warm(t *testing.T, s *rueidisstore.Store) {
 	t.Helper()
 	l := testkit.Limiter(t, s, "warm", "1000000/h")
@@ -31,7 +31,7 @@ func warm(t *testing.T, s *rueidisstore.Store) {
 	}
 }
 
-// refused waits until takes over all connections are answered with a word.
+// refused waits until the server answers takes over all connections with a word.
 func refused(t *testing.T, l *sluice.Limiter, word string) {
 	t.Helper()
 	testkit.Until(t, word, func() bool {
@@ -67,8 +67,8 @@ func TestFailoverBehindAnAddress(t *testing.T) {
 	}
 }
 
-// failedOver waits until a store takes units and slots, and holds their limits. Until it has
-// connected anew some of its connections may lead to either server.
+// failedOver waits until a store takes units and slots, and enforces their limits. Until it
+// has connected anew, its connections may lead to either server.
 func failedOver(t *testing.T, s *rueidisstore.Store) {
 	t.Helper()
 	l := testkit.Limiter(t, s, "failover", "2/h sliding-log")
@@ -99,7 +99,7 @@ func failedOver(t *testing.T, s *rueidisstore.Store) {
 }
 
 // TestFailoverByName: Sentinels and the nodes of a Cluster name the server that replaces
-// another one, which continues as its replica.
+// another; the old one continues as its replica.
 func TestFailoverByName(t *testing.T) {
 	testkit.Long(t)
 	t.Parallel()
@@ -130,7 +130,7 @@ func TestFailoverByName(t *testing.T) {
 	}
 }
 
-// TestFailoverOfSlots: a store that is asked for slots alone connects anew, too.
+// TestFailoverOfSlots: a store that gets only requests for slots connects anew, too.
 func TestFailoverOfSlots(t *testing.T) {
 	t.Parallel()
 	a := redistest.StartAddress(t)
@@ -148,8 +148,8 @@ func TestFailoverOfSlots(t *testing.T) {
 	})
 }
 
-// TestConnectsAnewSeldom: a store connects anew at most four times a second, and the
-// server in the end is the one that takes writes again.
+// TestConnectsAnewSeldom: a store connects anew at most four times a second, and in the end it
+// uses the server, which accepts writes again.
 func TestConnectsAnewSeldom(t *testing.T) {
 	t.Parallel()
 	a := redistest.StartAddress(t)

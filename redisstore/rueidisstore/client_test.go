@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// opener returns a function that opens a store over a client that waits for a server which
+// opener returns a function that opens a store over a client that waits while the server
 // hangs. change may be nil.
 func opener(change func(*rueidis.ClientOption)) clienttest.Open {
 	return func(t *testing.T, at clienttest.Servers, options redisstore.Options) *redisstore.Store {
@@ -50,7 +50,7 @@ func TestUnsent(t *testing.T) {
 	})
 }
 
-// TestOutagesLeaveNothing runs over a client that has from the start the goroutines and the
+// TestOutagesLeaveNothing runs over a client that starts with the goroutines and the
 // connection that it needs under any load.
 func TestOutagesLeaveNothing(t *testing.T) {
 	clienttest.OutagesLeaveNothing(t, opener(func(o *rueidis.ClientOption) { o.AlwaysPipelining, o.PipelineMultiplex = true, -1 }))

@@ -32,7 +32,7 @@ func Example() { //nolint:testableexamples // it needs a server
 	}
 	d, err := logins.Take(context.Background(), "user-42", 1)
 	if err != nil {
-		log.Print(err) // let it pass or not: that is yours to say
+		log.Print(err) // let it pass or not, as you decide
 		return
 	}
 	fmt.Println(d.Allowed, d.Remaining)

@@ -18,8 +18,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
-// TestConnLifetime: when an address leads to another server, and the connections to the old one
-// stay, a client leaves that after its ConnLifetime.
+// TestConnLifetime: an address leads to another server, and the connections to the old one
+// stay. A client leaves the old server after its ConnLifetime.
 func TestConnLifetime(t *testing.T) {
 	t.Parallel()
 	a := redistest.StartAddress(t)

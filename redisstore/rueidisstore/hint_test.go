@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
-// TestTLSAtTheWrongPort: the error names the change of the URL.
+// TestTLSAtTheWrongPort: the error says how to change the URL.
 func TestTLSAtTheWrongPort(t *testing.T) {
 	b := redistest.Redis(t)
 	plain, secure := redistest.Start(t, b).Addr, redistest.StartTLS(t, b).Addr

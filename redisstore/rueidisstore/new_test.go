@@ -81,7 +81,7 @@ func conform(t *testing.T, at string, options redisstore.Options, servers ...*re
 			return redistest.HoldUp(t, servers...)
 		}}
 		if len(servers) > 1 {
-			h.Together = 500 * time.Millisecond // beyond that each server may decide at its own
+			h.Together = 500 * time.Millisecond // beyond that each server may decide at an instant of its own
 		}
 		return h
 	})
@@ -155,7 +155,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 	}
 }
 
-// TestSentinelAndTLS: the ways to connect that a single server does not try.
+// TestSentinelAndTLS covers the ways to connect that tests of a single server do not.
 func TestSentinelAndTLS(t *testing.T) {
 	for _, b := range redistest.Binaries(t) {
 		for name, start := range map[string]func() (url string){
@@ -168,7 +168,7 @@ func TestSentinelAndTLS(t *testing.T) {
 		} {
 			t.Run(b.Name+" "+name, func(t *testing.T) {
 				at := start()
-				if name == "sentinel" { // the user of the other has no right to it
+				if name == "sentinel" { // the other user has no permission for it
 					shareSecret(t, at)
 				}
 				s := newStore(t, connect(t, at, nil))

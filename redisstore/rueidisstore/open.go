@@ -30,11 +30,11 @@ type Store struct {
 //
 // Open tries to connect and waits until ctx ends, at most 5 s. If the servers cannot be
 // reached or are not ready, Open returns no error: the Store tries again about every
-// second until it is connected or closed, with one goroutine, and logs that once. Until
-// then requests return a [*sluice.NotSentError] at once, and [Store.Err] the reason. A
+// second until it is connected or closed, with one goroutine, and logs that once. Until then
+// requests return a [*sluice.NotSentError] at once, and [Store.Err] returns the reason. A
 // lasting fault is an error: a wrong URL or Option, a file that cannot be read, a refused
-// user, an untrusted certificate, a server older than Redis 7.0 or Valkey 8. If such a
-// fault shows later only, the Store logs it and keeps trying. If ctx is cancelled, Open
+// user, an untrusted certificate, a server older than Redis 7.0 or Valkey 8. If such a fault
+// shows only later, the Store logs it and keeps trying. If ctx is cancelled, Open
 // returns its error.
 //
 // If a single server later answers that it takes no writes, the Store reconnects, at most
@@ -90,8 +90,8 @@ func filled(options redisstore.Options, u *redisurl.URL) (_ redisstore.Options, 
 }
 
 // Err returns the reason why the Store is not connected, either not yet or because the
-// server takes no writes, and nil while it is connected. Other faults of a connection are
-// returned by requests only. Err never blocks. A program that should not start without its
+// server takes no writes, and nil while it is connected. Only requests return other faults of
+// a connection. Err never blocks. A program that should not start without its
 // servers calls it after [Open].
 func (s *Store) Err() error { return s.link.err() }
 

@@ -57,7 +57,7 @@ func works(t *testing.T, s *rueidisstore.Store) {
 	}
 }
 
-// unsent checks that no request of any kind is sent, and that each says why.
+// unsent checks that no request of any kind is sent, and that each error says why.
 func unsent(t *testing.T, s *rueidisstore.Store, why string) {
 	t.Helper()
 	l := testkit.Limiter(t, s, "scope", "5/min")
@@ -82,8 +82,8 @@ func unsent(t *testing.T, s *rueidisstore.Store, why string) {
 	}
 }
 
-// TestServerDownAtOpen: a store opens while its servers are down, says so, and
-// works as soon as they are there: a single one, those of a Cluster, and sentinels.
+// TestServerDownAtOpen: a store opens while its servers are down, says so, and works as soon
+// as they are up: a single server, the nodes of a Cluster, and sentinels.
 func TestServerDownAtOpen(t *testing.T) {
 	b := redistest.Redis(t)
 	for name, start := range map[string]func(t *testing.T) (url string, servers []*redistest.Server){
@@ -130,7 +130,7 @@ func TestServerDownAtOpen(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses: a lasting fault is an error of Open, which shows no password.
+// TestOpenRefuses: Open returns a permanent fault as an error, without a password.
 func TestOpenRefuses(t *testing.T) {
 	const secret = "s3cr3tw0rd"
 	server := redistest.StartTLS(t, redistest.Redis(t))
@@ -159,11 +159,11 @@ func TestOpenRefuses(t *testing.T) {
 				c.options.Logger = logTo(log)
 				var s *rueidisstore.Store
 				if s, err = rueidisstore.Open(t.Context(), c.url, c.options); err == nil {
-					_ = s.Close() // it was of no use
+					_ = s.Close() // it should not have opened
 				}
 				return err != nil
 			}
-			if c.server { // a busy machine may hold an answer up for longer than Open waits
+			if c.server { // on a busy machine an answer may take longer than Open waits
 				testkit.Until(t, "an answer", refused)
 			} else if !refused() {
 				t.Fatal("opened")
@@ -182,8 +182,8 @@ func TestOpenRefuses(t *testing.T) {
 	testkit.Until(t, "all goroutines to end", func() bool { return connecting() == 0 })
 }
 
-// TestPasswordIsNotShown: user and password of a URL are used, and are in nothing
-// that a store shows: printed, logged or as an error.
+// TestPasswordIsNotShown: user and password of a URL are used, but a store never shows them:
+// in print, logs or errors.
 func TestPasswordIsNotShown(t *testing.T) {
 	server := redistest.StartTLS(t, redistest.Redis(t))
 	var log testkit.Buffer
@@ -201,7 +201,7 @@ func TestPasswordIsNotShown(t *testing.T) {
 		_, err := l.Take(t.Context(), "k", 1)
 		shown += fmt.Sprintf(" %v %+v %#v", err, err, err)
 	}
-	// The same while there is no connection yet.
+	// The same holds without a connection.
 	down := openURL(t, t.Context(), line, redisstore.Options{Logger: logTo(&log)})
 	shown += fmt.Sprintf("%v %+v %#v %v", down, down, down, down.Err())
 	shown += log.String()
@@ -215,8 +215,8 @@ func TestPasswordIsNotShown(t *testing.T) {
 	}
 }
 
-// TestRefusedLater: a server that answers only after Open and refuses the password
-// is logged, and requests say why; once it accepts it, the store works.
+// TestRefusedLater: a server answers only after Open and refuses the password. The store logs
+// this, and errors of requests say why; once the server accepts the password, the store works.
 func TestRefusedLater(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	admin := server.Client(t) // stays connected, and so authenticated
@@ -241,7 +241,7 @@ func TestRefusedLater(t *testing.T) {
 	works(t, s)
 }
 
-// connecting is how many goroutines try to connect.
+// connecting returns the number of goroutines that try to connect.
 func connecting() int {
 	stacks := make([]byte, 1<<22)
 	stacks = stacks[:runtime.Stack(stacks, true)]
@@ -269,8 +269,8 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 	works(t, s)
 }
 
-// TestCloseWhileConnecting: Close ends the goroutine, and whatever connections it
-// has made, while a server hangs, while it is unavailable, and when it has just come.
+// TestCloseWhileConnecting: Close ends the goroutine and its connections while a server hangs,
+// while it is unavailable, and when it has just come up.
 func TestCloseWhileConnecting(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

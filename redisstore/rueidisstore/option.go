@@ -77,7 +77,7 @@ func ClientOption(u *redisurl.URL) (rueidis.ClientOption, error) {
 			*f.into = strings.TrimRight(string(text), "\r\n")
 		}
 	}
-	if u.Parameters["password_file"] != "" && u.Master == "" { // whose sentinels would get it, too
+	if u.Parameters["password_file"] != "" && u.Master == "" { // sentinels would get it, too
 		o.AuthCredentialsFn = passwords(u, o.Password)
 	}
 	if u.TLS {
@@ -184,10 +184,10 @@ func readRegular(path string) ([]byte, error) {
 
 // Connect returns a client that lives until life ends: after that it dials no connection. So
 // life is not the context of a timeout for connecting. The client is for the servers of a URL,
-// with the options of [ClientOption] or some that differ in part. The caller must close it.
-// Connect blocks until a connection is made, about a second if a server hangs. An error
-// names the change of the URL that may help, and the server that has refused: a sentinel,
-// with its address, or the master, as each has users of its own.
+// with the options of [ClientOption], which the caller may have changed. The caller must close
+// it. Connect blocks until a connection is made, about a second if a server hangs. An error
+// names the change of the URL that may help, and the server that has refused the user: a
+// sentinel, with its address, or the master, as each has users of its own.
 func Connect(life context.Context, u *redisurl.URL, option rueidis.ClientOption) (rueidis.Client, error) {
 	option.DialCtxFn = dialWithin(life)
 	client, err := rueidis.NewClient(option)
@@ -210,9 +210,9 @@ func dialWithin(life context.Context) func(context.Context, string, *net.Dialer,
 	}
 }
 
-// refusal returns err, of a connection made with option, with a hint about TLS and the server
-// that has refused, which the client does not report. It blocks while it asks the sentinels,
-// at most until ctx ends.
+// refusal returns err, the error of a connection with option, with a hint about TLS and the
+// name of the server that has refused, which the client does not report. It blocks while it
+// asks the sentinels, at most until ctx ends.
 func refusal(ctx context.Context, u *redisurl.URL, option rueidis.ClientOption, err error) error {
 	if u.Master == "" || !Answered(err) || Temporary(err) {
 		return hint(u, err)

@@ -27,7 +27,7 @@ func TestPasswordIsReadAgain(t *testing.T) {
 	}
 	testkit.Closed(t, store)
 	lim := testkit.Limiter(t, store, "scope", "1000/min")
-	// works takes until a take is decided: cut connections fail first.
+	// works sends takes until one is decided: cut connections fail first.
 	works := func(when string) {
 		t.Helper()
 		testkit.Until(t, "a decision "+when, func() bool {

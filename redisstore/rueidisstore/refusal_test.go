@@ -16,7 +16,7 @@ import (
 )
 
 // TestWhoRefuses: the error of a wrong password names the sentinel or the master that refused
-// it, and the place of the right one.
+// it, and where to put the right one.
 func TestWhoRefuses(t *testing.T) {
 	master, sentinel := redistest.StartTLSSentinel(t, redistest.Redis(t))
 	right, wrong := write(t, redistest.Password), write(t, "another")

@@ -20,8 +20,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// disconnected returns a limiter on a server that hangs, whose connection is
-// lost, and what shows when the next one is started.
+// disconnected returns a limiter that has lost its connection to a server that hangs, and a
+// channel that closes when the next connection is started.
 func disconnected(t *testing.T) (l *sluice.Limiter, started <-chan struct{}, release func()) {
 	t.Helper()
 	server := redistest.Start(t, redistest.Redis(t))
@@ -49,7 +49,7 @@ func disconnected(t *testing.T) (l *sluice.Limiter, started <-chan struct{}, rel
 }
 
 // TestImpatientCallersWaitForNoConnection: a caller whose deadline ends, or that leaves, while
-// a connection is made, returns at once, whether it has started the connection or not. Other
+// the client connects, returns at once, whether it has started the connection or not. Other
 // callers that wait for the same connection get it.
 func TestImpatientCallersWaitForNoConnection(t *testing.T) {
 	for _, first := range []string{"deadline", "cancellation", "patient"} {

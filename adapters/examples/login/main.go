@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command login serves a log-in, at which each address may fail three times an hour, in
-// the given framework.
+// Command login serves a log-in in a given framework. Each address may fail three times an
+// hour.
 //
 //	go run ./examples/login -with gin
 package main

@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// ClientAddress tests that the client is the peer, whatever it says itself, or the one named by
-// a trusted proxy.
+// ClientAddress tests that the client is the peer, whatever address it claims, or the one
+// named by a trusted proxy.
 func ClientAddress(t *testing.T, start Start) {
 	t.Run("nobody is trusted", func(t *testing.T) {
 		s := Serve(t, start, httplimit.Options{Rules: []policy.Rule{Rule(t, "2/min")}})
@@ -103,7 +103,7 @@ func (s *Site) hijack(t *testing.T) (end func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it has none
+	defer resp.Body.Close() //nolint:errcheck // the response has no body
 	if resp.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("got %d, want 101", resp.StatusCode)
 	}

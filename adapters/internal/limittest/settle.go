@@ -28,8 +28,8 @@ func All(t *testing.T, start Start, statuses map[string]int, counted bool, targe
 	}
 }
 
-// FailedLogins tests six log-ins that fail, of which three a minute may, in each way and with its
-// status; later ones are answered 429. Successful requests are free.
+// FailedLogins tests six log-ins that fail in each way, each with the status of its way. Three
+// a minute may fail; later ones are answered 429. Successful requests are free.
 func FailedLogins(t *testing.T, start Start, ways map[string]int) {
 	for way, status := range ways {
 		for _, hold := range []bool{false, true} {

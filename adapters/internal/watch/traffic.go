@@ -92,7 +92,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// conn is a hijacked connection of which some bytes have already been read.
+// conn is a hijacked connection. The server has already read some of its bytes.
 type conn struct {
 	net.Conn
 	t     *Traffic

@@ -21,7 +21,8 @@ const (
 )
 
 // Decoder reads the nodes of a document and collects their faults. A recording decoder passes
-// nodes of each kind to the readers instead, and notes what they ask of them, see [Schema].
+// nodes of each kind to the readers instead, and records the properties that they read: see
+// [Schema].
 type Decoder struct {
 	file   string
 	faults []Fault

@@ -36,17 +36,17 @@ func shapeOf(read func(d *Decoder, root *yaml.Node)) *shape {
 // Recording reports whether the decoder records shapes instead of reading a document.
 func (d *Decoder) Recording() bool { return d.shapes != nil }
 
-// Words notes that a text may be one of these words.
+// Words records that a text may be one of these words.
 func (d *Decoder) Words(n *yaml.Node, words ...string) {
 	d.note(n, yaml.ScalarNode, func(s *shape) { s.words = append(s.words, words...) })
 }
 
-// Items notes the form of a list's items. It reports whether the decoder is recording.
+// Items records the form of a list's items. It reports whether the decoder is recording.
 func (d *Decoder) Items(n *yaml.Node, read func(n *yaml.Node)) bool {
 	return d.note(n, yaml.SequenceNode, func(s *shape) { s.item = d.shape(read) })
 }
 
-// note notes a property of a node of a kind. It reports whether the decoder is recording.
+// note records a property of a node of a kind. It reports whether the decoder is recording.
 func (d *Decoder) note(n *yaml.Node, kind yaml.Kind, note func(s *shape)) bool {
 	if s := d.shapes[n]; s != nil && n.Kind == kind {
 		note(s)
@@ -79,7 +79,7 @@ func (d *Decoder) shape(read func(n *yaml.Node)) *shape {
 	return s
 }
 
-// fields notes the keys of a mapping.
+// fields records the keys of a mapping.
 func (d *Decoder) fields(s *shape, fields []Field) {
 	if s.required = nil; s.keys == nil {
 		s.keys = make(map[string]*shape)

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// wantMaybe returns the handle that err is.
+// wantMaybe returns err as a [*sluice.MaybeSentError], and fails the test if it is none.
 func wantMaybe(t *testing.T, err error) *sluice.MaybeSentError {
 	t.Helper()
 	maybe, ok := errors.AsType[*sluice.MaybeSentError](err)
@@ -42,8 +42,8 @@ func impatient(t *testing.T) context.Context {
 	return ctx
 }
 
-// LateOperationsAreUndone checks that whatever a request does, and in whatever way it is
-// decided, it has done nothing once its caller has left and had it undone.
+// LateOperationsAreUndone checks that a request of any operation, decided in any way, has no
+// effect after its caller has left and called Undo.
 func LateOperationsAreUndone(t *testing.T, open Open) {
 	t.Helper()
 	server := redistest.Shared(t, redistest.Redis(t))
@@ -94,7 +94,7 @@ func LateOperationsAreUndone(t *testing.T, open Open) {
 	}
 }
 
-// LateCallersAreUndone checks that callers that share a call decide on their undo separately, and a
+// LateCallersAreUndone checks that callers that share a call undo separately, and that a
 // caller that left before the call has spent nothing.
 func LateCallersAreUndone(t *testing.T, open Open) {
 	t.Helper()
@@ -104,7 +104,7 @@ func LateCallersAreUndone(t *testing.T, open Open) {
 	if _, err := l.Take(t.Context(), "k", 0); err != nil { // so that the server knows the script
 		t.Fatal(err)
 	}
-	// leave asks, and leaves when instructed to.
+	// leave sends a request, and leaves when the returned function is called.
 	leave := func(key string, cost int64) (now func() error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		result := make(chan error, 1)
@@ -118,7 +118,7 @@ func LateCallersAreUndone(t *testing.T, open Open) {
 			return <-result
 		}
 	}
-	for pause := 20 * time.Millisecond; ; pause *= 4 { // in which the others get as far as they can
+	for pause := 20 * time.Millisecond; ; pause *= 4 { // meanwhile the other callers get as far as they can
 		key := pause.String()
 		release := redistest.HoldUp(t, server)
 		first := leave(key, 1)
@@ -131,7 +131,7 @@ func LateCallersAreUndone(t *testing.T, open Open) {
 		})
 		<-time.After(pause)
 		unsent := gone()
-		firstErr := first() // now the others go, together
+		firstErr := first() // now the other requests are sent together
 		<-time.After(pause)
 		errs := []error{firstErr, undone(), kept()}
 		release()
@@ -204,7 +204,7 @@ func Unsent(t *testing.T, open Open) {
 	if err := server.Process().Kill(); err != nil {
 		t.Fatal(err)
 	}
-	// Until every connection is known to be gone, of which there may be several.
+	// Wait until every connection is known to be gone; there may be several.
 	end := time.Now().Add(testkit.Ceiling)
 	for inRow := 0; inRow < 50; {
 		for name, ask := range ways {
@@ -228,8 +228,8 @@ func Unsent(t *testing.T, open Open) {
 	all(t.Context(), sluice.ErrClosed)
 }
 
-// WordsToAClosedStore checks that a caller that asks for an undo after Close learns that it was not
-// done.
+// WordsToAClosedStore checks that a caller that calls Undo after Close learns that nothing was
+// undone.
 func WordsToAClosedStore(t *testing.T, open Open) {
 	t.Helper()
 	server := redistest.Shared(t, redistest.Redis(t))

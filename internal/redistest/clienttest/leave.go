@@ -20,12 +20,12 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// CallersThatLeave checks that callers that leave a server which hangs leave no more
-// behind than a bounded number of requests, however many they are, and when the
-// server is back all is as before.
+// CallersThatLeave checks that any number of callers that leave while a server hangs leave at
+// most a bounded number of requests behind, and that the store recovers when the server is
+// back.
 func CallersThatLeave(t *testing.T, open Open) {
 	t.Helper()
-	const most = 1024 // requests that are left, and with them those of all callers
+	const most = 1024 // largest number of requests left behind by all callers
 	server, cluster := redistest.Shared(t, redistest.Redis(t)), redistest.SharedCluster(t, redistest.Redis(t))
 	each := testkit.Steps(30, 100)
 	for _, c := range []struct {
@@ -39,7 +39,7 @@ func CallersThatLeave(t *testing.T, open Open) {
 		{"of one key", 64, each, 1, server, []*redistest.Server{server}},
 		{"of many keys", 64, each, 64 * each, server, []*redistest.Server{server}},
 		{"many at once", testkit.Steps(1500, 3000), testkit.Steps(2, 4), 12_000, server, []*redistest.Server{server}},
-		{"of many keys, Cluster", 64, each, 64 * each, cluster, cluster.Masters}, // where each request is sent by itself
+		{"of many keys, Cluster", 64, each, 64 * each, cluster, cluster.Masters}, // each request is sent by itself
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t, c.at, redisstore.Options{Timeout: testkit.Ceiling, Prefix: t.Name()})
@@ -94,8 +94,8 @@ func CallersThatLeave(t *testing.T, open Open) {
 	}
 }
 
-// OutagesLeaveNothing checks that after many outages there is no goroutine and no connection
-// more than before.
+// OutagesLeaveNothing checks that there are no more goroutines and connections after many
+// outages than before.
 func OutagesLeaveNothing(t *testing.T, open Open) {
 	t.Helper()
 	server := redistest.Shared(t, redistest.Redis(t))
@@ -103,7 +103,7 @@ func OutagesLeaveNothing(t *testing.T, open Open) {
 	s := open(t, &redistest.Server{Addr: proxy.Addr}, redisstore.Options{Timeout: 20 * time.Millisecond})
 	l := testkit.Limiter(t, s, "scope", "1000000/h")
 	decides := func() bool {
-		_, err := l.Take(context.Background(), "a", 1) // in no goroutine that lasts
+		_, err := l.Take(context.Background(), "a", 1) // starts no lasting goroutine
 		return err == nil
 	}
 	held := func() (goroutines, files int) {

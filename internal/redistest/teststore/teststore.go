@@ -26,7 +26,7 @@ func New(t testing.TB, addr string, options redisstore.Options) *redisstore.Stor
 	return testkit.Closed(t, s)
 }
 
-// AtTime is New of a store that decides at the instants that now returns.
+// AtTime is New for a store that decides at the instants that now returns.
 func AtTime(t testing.TB, addr string, options redisstore.Options, now func() time.Time) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.New(clocked{client{redistest.ConnectTo(t, addr)}, now}, options)

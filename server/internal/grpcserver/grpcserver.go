@@ -9,20 +9,28 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
 )
 
 // Bounds of one client.
 const (
-	MaxMessage = 256 << 10 // bytes of a request
+	// maxMessage is the most bytes of a request. A proxy may repeat header fields of its client in
+	// many places of a request, and lets a client pass whose request is refused.
+	maxMessage = 1 << 20
 
+	maxHeader    = 16 << 10         // bytes of a request's metadata
 	maxStreams   = 1000             // requests at once on a connection
 	window       = 1 << 20          // bytes on the way on a connection; a fixed number, else pings measure the connection all the time
 	leastPing    = 10 * time.Second // between two pings
@@ -48,13 +56,16 @@ type Server struct {
 	health   *health.Server
 	http     HTTP
 	inFlight atomic.Int64
+	shut     chan struct{} // closed when the Server is shut down or closed
+	shutting sync.Once
 }
 
 // New returns a Server of the services that register adds.
 func New(http HTTP, register func(grpc.ServiceRegistrar)) *Server {
-	s := &Server{health: health.NewServer(), http: http}
+	s := &Server{health: health.NewServer(), http: http, shut: make(chan struct{})}
 	s.server = grpc.NewServer(
-		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(beginTimeout),
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(beginTimeout),
+		grpc.MaxHeaderListSize(maxHeader), grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)}), grpc.StreamInterceptor(s.stream),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}),
 		grpc.StaticConnWindowSize(window), grpc.UnaryInterceptor(s.count), grpc.NumStreamWorkers(workers),
@@ -70,6 +81,25 @@ func (s *Server) count(ctx context.Context, q any, _ *grpc.UnaryServerInfo, hand
 	s.inFlight.Add(1)
 	defer s.inFlight.Add(-1)
 	return handle(ctx, q)
+}
+
+// stream serves a stream of health or reflection, which its client may keep open for long, until
+// the Server is shut down.
+func (s *Server) stream(service any, of grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	ended := make(chan error, 1)
+	go func() { ended <- handle(service, of) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-s.shut:
+		return status.Error(codes.Unavailable, "the server is shutting down")
+	}
+}
+
+// endStreams says that no service is healthy any more, and ends the streams.
+func (s *Server) endStreams() {
+	s.health.Shutdown()
+	s.shutting.Do(func() { close(s.shut) })
 }
 
 // Serves says that the service of health calls services healthy, until Shutdown.
@@ -101,7 +131,7 @@ func (s *Server) InFlight() int { return int(s.inFlight.Load()) + s.http.InFligh
 
 // Shutdown accepts no more connections, and waits until all requests have ended or ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.health.Shutdown()
+	s.endStreams()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -118,7 +148,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // Close ends the requests in progress and closes all connections.
 func (s *Server) Close() error {
-	s.health.Shutdown()
+	s.endStreams()
 	s.server.Stop()
 	return s.http.Close()
 }

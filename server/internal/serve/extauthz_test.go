@@ -69,6 +69,9 @@ rules:
 		{described("GET", "/user", "192.0.2.1", fields{"x-user": "ada"}, nil), 429, ""},
 		{raw, 0, ""},
 		{raw, 429, ""},
+		{described("GET", "/%zz", "192.0.2.1", nil, nil), 400, "target of the original request is not valid"},
+		{described("GET", "no path", "192.0.2.1", nil, nil), 400, ""},
+		{described("CONNECT", "", "192.0.2.1", nil, nil), 400, ""},
 	} {
 		got, err := c.Check(t.Context(), step.request)
 		if err != nil {
@@ -103,7 +106,7 @@ rules:
 	if names := namesOf(over.GetDeniedResponse().GetHeaders()); !slices.Contains(names, "Retry-After=3600") || !slices.Contains(names, "Content-Type=application/problem+json") {
 		t.Errorf("header fields %q", names)
 	}
-	for _, bad := range []*authpb.CheckRequest{{}, described("GET", "no path", "192.0.2.1", nil, nil), described("", "/", "192.0.2.1", nil, nil)} {
+	for _, bad := range []*authpb.CheckRequest{{}, described("", "/", "192.0.2.1", nil, nil)} {
 		if _, err := c.Check(t.Context(), bad); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%v: %v", bad, err)
 		}

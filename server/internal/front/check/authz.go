@@ -68,25 +68,27 @@ func (a *authorizer) Prepare(s *front.Snapshot) (use func(), err error) {
 
 // Check implements Envoy's service: it decides the request that a proxy describes.
 func (a *authorizer) Check(ctx context.Context, described *authpb.CheckRequest) (*authpb.CheckResponse, error) {
-	r, err := requestOf(ctx, described.GetAttributes())
-	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
+	if described.GetAttributes().GetRequest().GetHttp().GetMethod() == "" {
+		return nil, status.Error(codes.InvalidArgument, "the method of the original request is missing")
+	}
+	r, f := requestOf(ctx, described.GetAttributes())
+	if f != nil { // an error would let the client pass if Envoy has failure_mode_allow
+		w := &recorded{header: make(http.Header)}
+		f.write(w)
+		return w.denial(), nil
 	}
 	q := a.current.Load().Decide(r)
 	event := q.Event()
-	answer := &authpb.CheckResponse{DynamicMetadata: metadataOf(&event)}
 	if !q.Allowed() {
 		w := &recorded{header: make(http.Header)}
 		q.Refuse(w)
-		answer.Status = &statuspb.Status{Code: int32(codes.PermissionDenied)}
-		answer.HttpResponse = &authpb.CheckResponse_DeniedResponse{DeniedResponse: &authpb.DeniedHttpResponse{
-			Status: &typepb.HttpStatus{Code: statusOf(w.status)}, Headers: optionsOf(w.header), Body: w.body.String(),
-		}}
+		answer := w.denial()
+		answer.DynamicMetadata = metadataOf(&event)
 		return answer, nil
 	}
 	header := make(http.Header)
 	q.SetFields(header)
-	answer.Status = &statuspb.Status{}
+	answer := &authpb.CheckResponse{Status: &statuspb.Status{}, DynamicMetadata: metadataOf(&event)}
 	answer.HttpResponse = &authpb.CheckResponse_OkResponse{OkResponse: &authpb.OkHttpResponse{ResponseHeadersToAdd: optionsOf(header)}}
 	q.Settle(policy.Response{Status: http.StatusOK}) //nolint:contextcheck // the request has it
 	return answer, nil
@@ -97,7 +99,7 @@ func (a *authorizer) Check(ctx context.Context, described *authpb.CheckRequest) 
 const contextField = "X-Context-"
 
 // requestOf returns the request that a proxy describes. It has the client's address.
-func requestOf(ctx context.Context, described *authpb.AttributeContext) (*http.Request, error) {
+func requestOf(ctx context.Context, described *authpb.AttributeContext) (*http.Request, *fault) {
 	of := described.GetRequest().GetHttp()
 	header := make(http.Header, len(of.GetHeaders()))
 	add := func(name, value string) {
@@ -121,9 +123,6 @@ func requestOf(ctx context.Context, described *authpb.AttributeContext) (*http.R
 	u, host, f := targetOf(of.GetPath(), of.GetHost())
 	if f != nil {
 		return nil, f
-	}
-	if of.GetMethod() == "" {
-		return nil, &fault{http.StatusBadRequest, "the method of the original request is missing"}
 	}
 	peer := described.GetSource().GetAddress().GetSocketAddress()
 	r := &http.Request{
@@ -174,6 +173,16 @@ type recorded struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
+}
+
+// denial returns the response as the answer to a client that is denied.
+func (w *recorded) denial() *authpb.CheckResponse {
+	return &authpb.CheckResponse{
+		Status: &statuspb.Status{Code: int32(codes.PermissionDenied)},
+		HttpResponse: &authpb.CheckResponse_DeniedResponse{DeniedResponse: &authpb.DeniedHttpResponse{
+			Status: &typepb.HttpStatus{Code: statusOf(w.status)}, Headers: optionsOf(w.header), Body: w.body.String(),
+		}},
+	}
 }
 
 func (w *recorded) Header() http.Header { return w.header }

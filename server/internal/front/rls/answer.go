@@ -55,7 +55,7 @@ func (s *standing) reset(k *descriptor) time.Duration {
 		}
 		return (after + time.Second - 1).Truncate(time.Second)
 	}
-	seconds, window := int64(s.at)/int64(time.Second/time.Microsecond), int64(k.limit.Unit.Window()/time.Second)
+	seconds, window := int64(s.at)/int64(time.Second/time.Microsecond), int64(k.limit.Window()/time.Second)
 	return time.Duration(window-seconds%window) * time.Second
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"sync"
 	"time"
@@ -29,7 +30,7 @@ import (
 const (
 	maxDescriptors = 256
 	maxHits        = 1_000_000_000 // of a descriptor, as the protocol has it
-	maxKey         = 8 << 10       // bytes of a descriptor's key
+	maxKey         = 8 << 10       // bytes of a descriptor's key, and of an owner
 )
 
 // ShouldRateLimit implements the Rate Limit Service.
@@ -184,11 +185,13 @@ func (d *decision) one(k *descriptor, of *commonpb.RateLimitDescriptor) error {
 		if unit.Window() == 0 {
 			return fmt.Errorf("the unit of limit is %v; use SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR", brought.GetUnit())
 		}
-		k.limit = d.limits.brought(terms{unit, brought.GetRequestsPerUnit()})
+		units := max(brought.GetUnitMultiplier().GetValue(), 1)
+		if int64(units) > int64(sluice.MaxWindow/unit.Window()) {
+			return fmt.Errorf("the window of limit is %d times %v; use %v at most", units, brought.GetUnit(), sluice.MaxWindow)
+		}
+		k.limit = d.limits.brought(terms{unit, units, brought.GetRequestsPerUnit()})
 	}
-	if k.key = keyOf(domain, entries, k.shared); len(k.key)+len(k.owner) > maxKey {
-		return fmt.Errorf("its entries have %d bytes; at most %d are decided", len(k.key)+len(k.owner), maxKey)
-	}
+	k.key, k.owner = bounded(keyOf(domain, entries, k.shared)), bounded(k.owner)
 	return nil
 }
 
@@ -237,6 +240,9 @@ func (d *decision) recordAll(ctx context.Context, from string, began time.Time, 
 		e := evaluate.Event{Limit: k.limit.terms[k.standing.binding], Charge: sluice.Charge{Key: k.key, Cost: k.hits}, Err: err}
 		if err != nil {
 			e.Verdict, e.Limit = evaluate.FailedClosed, nil
+			if ctx.Err() != nil { // the client has left
+				e.Verdict = evaluate.Abandoned
+			}
 		} else {
 			e.Decision = k.standing.decision(k)
 			switch over := k.standing.over(k); {
@@ -269,8 +275,14 @@ func (a *active) record(ctx context.Context, from string, began time.Time, e *ev
 		a.records.Record(ctx, func(r *front.Record) {
 			r.Ended, r.Event, r.Request = ended, *e, of
 			r.Method, r.Host, r.Target, r.Proto, r.Peer, r.Status = method, of.Host(), target, "gRPC", from, 200
-			if !e.Verdict.Passes() {
-				r.Status = 429
+			switch {
+			case e.Verdict.Passes():
+			case e.Verdict == evaluate.Abandoned || e.Verdict == evaluate.FailedClosed:
+				r.Status = http.StatusServiceUnavailable
+			case errors.Is(e.Err, evaluate.ErrNotAdmitted):
+				r.Status = http.StatusForbidden
+			default:
+				r.Status = http.StatusTooManyRequests
 			}
 			if ended {
 				r.Route, r.At, r.Took, r.In = name, began, a.Now().Sub(began), -1

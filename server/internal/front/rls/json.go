@@ -11,9 +11,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
-
-	"github.com/sluicegate/sluice/server/internal/grpcserver"
 )
+
+// maxBody is the most bytes of a request in JSON.
+const maxBody = 256 << 10
 
 // ServeHTTP answers requests in JSON at /json: 200 if the request may pass, 429 if not, 400 if it
 // is not valid, 403 if the peer is not admitted, and 503 if the store fails.
@@ -27,7 +28,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, grpcserver.MaxMessage))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

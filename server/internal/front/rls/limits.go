@@ -4,12 +4,16 @@
 package rls
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -25,12 +29,17 @@ import (
 // limit is compared here: see [status].
 var counters = func() (plans [len(unitNames)]*sluice.Plan) {
 	for u := ratelimit.Second; int(u) < len(plans); u++ {
-		plans[u] = sluice.Must(sluice.Compile((*config.RLS)(nil).Scope(), sluice.Limit{
-			Name: u.String(), Quota: sluice.MaxQuota, Window: u.Window(), Algorithm: sluice.FixedWindow{},
-		}))
+		plans[u] = counterOf(u.String(), u.Window())
 	}
 	return plans
 }()
+
+// counterOf returns the plan of a counter.
+func counterOf(name string, window time.Duration) *sluice.Plan {
+	return sluice.Must(sluice.Compile((*config.RLS)(nil).Scope(), sluice.Limit{
+		Name: name, Quota: sluice.MaxQuota, Window: window, Algorithm: sluice.FixedWindow{},
+	}))
+}
 
 // unitNames are the units of the protocol.
 var unitNames = [...]pb.RateLimitResponse_RateLimit_Unit{
@@ -51,8 +60,8 @@ type limits struct {
 
 // terms are those of a limit that a request brings.
 type terms struct {
-	unit    ratelimit.Unit
-	perUnit uint32
+	unit           ratelimit.Unit
+	units, perUnit uint32
 }
 
 // mostBrought is how many limits that requests have brought are kept.
@@ -61,8 +70,9 @@ const mostBrought = 4096
 // limit is a limit of the files, or one that a request brings.
 type limit struct {
 	*ratelimit.Limit
-	plan *sluice.Plan // what hits are taken from; nil: they are counted, or it has slots
-	none bool         // hits are taken from a limit of 0
+	plan    *sluice.Plan // what hits are taken from; nil: they are counted, or it has slots
+	counter *sluice.Plan // what hits are counted by; nil: they are taken, or it has slots
+	none    bool         // hits are taken from a limit of 0
 	// By the index of a limit of the plan:
 	stated []*pb.RateLimitResponse_RateLimit // as answers state it
 	terms  []*sluice.Term                    // as records state it; nil of slots
@@ -94,7 +104,7 @@ func newLimit(of *ratelimit.Limit, together bool) *limit {
 		stated.Name = of.Name
 		l.stated, l.terms = append(l.stated, stated), append(l.terms, t)
 	}
-	window := sluice.Limit{Quota: max(int64(of.PerUnit), 1), Window: of.Unit.Window(), Algorithm: sluice.FixedWindow{}}
+	window := sluice.Limit{Quota: max(int64(of.PerUnit), 1), Window: of.Window(), Algorithm: sluice.FixedWindow{}}
 	switch {
 	case of.Unlimited:
 	case of.Slots.Cap > 0:
@@ -107,11 +117,15 @@ func newLimit(of *ratelimit.Limit, together bool) *limit {
 			add(statedOf(&t.Limit), &t)
 		}
 	default:
-		if together {
-			l.plan, l.none = compile(window.WithName(of.Unit.String())), of.PerUnit == 0 // its state is that of the counter
+		stated, counter := &pb.RateLimitResponse_RateLimit{RequestsPerUnit: of.PerUnit, Unit: unitNames[of.Unit]}, counters[of.Unit]
+		if of.Units > 1 {
+			stated.UnitMultiplier, counter = wrapperspb.UInt32(of.Units), counterOf(of.Unit.String()+"."+strconv.FormatUint(uint64(of.Units), 10), of.Window())
+		}
+		if l.counter = counter; together {
+			l.plan, l.none, l.counter = compile(window.WithName(counter.Term(0).Name)), of.PerUnit == 0, nil // its state is that of the counter
 		}
 		window.CountDenied = !together
-		add(&pb.RateLimitResponse_RateLimit{RequestsPerUnit: of.PerUnit, Unit: unitNames[of.Unit]}, compile(window.WithName(limitName(of.Path))).Term(0))
+		add(stated, compile(window.WithName(limitName(of.Path))).Term(0))
 	}
 	return l
 }
@@ -143,7 +157,7 @@ func (l *limits) brought(t terms) *limit {
 	if of != nil {
 		return of
 	}
-	of = newLimit(&ratelimit.Limit{Path: "brought", Unit: t.unit, PerUnit: t.perUnit}, l.Together)
+	of = newLimit(&ratelimit.Limit{Path: "brought", Unit: t.unit, Units: t.units, PerUnit: t.perUnit}, l.Together)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.came) >= mostBrought || l.came == nil {
@@ -182,6 +196,16 @@ func keyOf[E ratelimit.Entry](domain string, entries []E, shared []string) strin
 		b = appendEscaped(append(b, '='), value, false)
 	}
 	return string(b)
+}
+
+// bounded returns a text of at most maxKey bytes: a longer one ends with a hash of all of it.
+func bounded(text string) string {
+	if len(text) <= maxKey {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	end := hex.EncodeToString(sum[:])
+	return strings.ToValidUTF8(text[:maxKey-len(end)], "") + end
 }
 
 // appendEscaped appends a text without bars, and without equals signs in a key.

@@ -5,14 +5,12 @@ package rls
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"sync"
 	"time"
 
 	commonpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -129,14 +127,11 @@ func (r *ruled) decide(ctx context.Context, by *rules) {
 // over reports whether the rules deny the descriptor. Hits that are given back they never deny.
 func (r *ruled) over() bool { return !r.call.Verdict.Passes() && !r.of.negative }
 
-// undecided returns why rules have not decided a descriptor, as an error of gRPC.
+// undecided returns why rules have not decided a descriptor, as an error of gRPC. One without a
+// usable key they have denied: an error would let the client pass.
 func (d *decision) undecided() error {
 	for _, r := range d.ruled {
-		switch r.call.Verdict { //nolint:exhaustive // the others are decisions
-		case evaluate.Refused:
-			d.statistics.add(serviceError)
-			return status.Error(codes.InvalidArgument, fmt.Sprintf("descriptor %d: %v", r.at+1, r.call.Err))
-		case evaluate.Abandoned:
+		if r.call.Verdict == evaluate.Abandoned {
 			return status.FromContextError(r.call.Err).Err()
 		}
 	}

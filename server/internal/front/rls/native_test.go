@@ -48,6 +48,12 @@ func startRules(t *testing.T, change func(*config.Listener)) *bed {
 	return startBy(t, c.PolicyOf(&c.Listen[0]), change)
 }
 
+// negative returns a request that gives the hits of its first descriptor back.
+func negative(q *pb.RateLimitRequest) *pb.RateLimitRequest {
+	q.Descriptors[0].IsNegativeHits = true
+	return q
+}
+
 // codes asks, and returns the codes of the answer.
 func (b *bed) codes(q *pb.RateLimitRequest) string {
 	b.t.Helper()
@@ -113,8 +119,12 @@ func TestRules(t *testing.T) {
 	if q.Domain = "e"; b.codes(q) != "OK OK" {
 		t.Error("a rule applies to another domain")
 	}
-	if _, err := b.ShouldRateLimit(t.Context(), request("user=ada", "generic=a,generic=b")); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "descriptor 2: descriptor generic is sent more than once") {
-		t.Error(err)
+	for _, refused := range []string{"generic=a,generic=b", "generic=" + strings.Repeat("a", 9000)} {
+		// An error would let the client pass, also of the other descriptors.
+		if got := b.codes(request("own=eve", refused)); got != "OVER_LIMIT OK OVER_LIMIT" {
+			t.Errorf("%.20s: %s", refused, got)
+		}
+		b.codes(negative(request("own=eve")))
 	}
 }
 

@@ -34,6 +34,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
@@ -62,11 +63,17 @@ type counting struct {
 	sluice.BatchStore
 	calls atomic.Int64
 	err   atomic.Pointer[error]
-	away  atomic.Bool // takes pass, as nobody can count
+	away  atomic.Bool   // takes pass, as nobody can count
+	asked chan struct{} // if not nil, Take sends to it and returns when its context ends
 }
 
 func (s *counting) Take(ctx context.Context, q sluice.Request) (sluice.Decision, error) {
 	s.calls.Add(1)
+	if s.asked != nil {
+		s.asked <- struct{}{}
+		<-ctx.Done()
+		return sluice.Decision{}, ctx.Err()
+	}
 	if err := s.err.Load(); err != nil {
 		return sluice.Decision{}, *err
 	}
@@ -321,21 +328,53 @@ func TestBrought(t *testing.T) {
 	if _, err := b.ShouldRateLimit(t.Context(), bring(typepb.RateLimitUnit_UNKNOWN)); status.Code(err) != codes.InvalidArgument {
 		t.Error(err)
 	}
+	for _, together := range []bool{false, true} {
+		b := start(t, func(l *config.Listener) { l.RLS.Together = together })
+		several := func(n uint32) *pb.RateLimitRequest {
+			q := bring(typepb.RateLimitUnit_HOUR)
+			q.Descriptors[0].Limit.UnitMultiplier = wrapperspb.UInt32(n)
+			return q
+		}
+		of := `"currentLimit": {"unit": "HOUR", "unitMultiplier": 3, "requestsPerUnit": 1}, "durationUntilReset": `
+		b.want(several(3), `{"overallCode": "OK", "statuses": [{"code": "OK", `+of+`"4400s"}]}`) // 3 hours of the clock
+		b.now.Add(4399)
+		b.want(several(3), `{"overallCode": "OVER_LIMIT", "statuses": [{"code": "OVER_LIMIT", `+of+`"1s"}]}`)
+		b.now.Add(1)
+		b.want(several(3), `{"overallCode": "OK", "statuses": [{"code": "OK", `+of+`"10800s"}]}`)
+		b.want(several(1), `{"overallCode": "OK", "statuses": [{"code": "OK", "currentLimit": {"unit": "HOUR", "requestsPerUnit": 1}, "durationUntilReset": "3600s"}]}`)
+		if _, err := b.ShouldRateLimit(t.Context(), several(366*24+1)); status.Code(err) != codes.InvalidArgument {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLongValues: values as long as Envoy sends them are decided, each by itself, as a client whose
+// request is refused would pass.
+func TestLongValues(t *testing.T) {
+	t.Parallel()
+	b := start(t, nil)
+	long := strings.Repeat("ä", 30_000)
+	all := func(end string) *pb.RateLimitRequest {
+		return request("hour="+long+end, "day="+long+end, "zero2="+long, "x="+long, "y="+long, "z="+long)
+	}
+	at := `"currentLimit": {"name": "h", "unit": "HOUR", "requestsPerUnit": 3}, "durationUntilReset": "800s"}, {"code": "OK", `
+	day := `"currentLimit": {"unit": "DAY", "requestsPerUnit": 10}, "durationUntilReset": "36800s"}, {"code": "OK"}, {"code": "OK"}, {"code": "OK"}, {"code": "OK"}]}`
+	b.want(all("a"), `{"overallCode": "OK", "statuses": [{"code": "OK", "limitRemaining": 2, `+at+`"limitRemaining": 9, `+day)
+	b.want(all("a"), `{"overallCode": "OK", "statuses": [{"code": "OK", "limitRemaining": 1, `+at+`"limitRemaining": 8, `+day)
+	b.want(all("b"), `{"overallCode": "OK", "statuses": [{"code": "OK", "limitRemaining": 2, `+at+`"limitRemaining": 9, `+day)
 }
 
 func TestFaultyRequests(t *testing.T) {
 	t.Parallel()
 	b := start(t, nil)
-	long := request("hour=" + strings.Repeat("a", 9000))
 	many := request(make([]string, 257)...)
 	large := request("hour=a")
 	large.Descriptors[0].HitsAddend = wrapperspb.UInt64(1_000_000_001)
 	for want, q := range map[string]*pb.RateLimitRequest{
-		"rate limit domain must not be empty":                                 {},
-		"rate limit descriptor list must not be empty":                        {Domain: "d"},
-		"descriptor 1: its entries have 9007 bytes; at most 8192 are decided": long,
-		"257 descriptors; at most 256 are decided":                            many,
-		"descriptor 1: hits_addend is 1000000001; it is at most 1000000000":   large,
+		"rate limit domain must not be empty":                               {},
+		"rate limit descriptor list must not be empty":                      {Domain: "d"},
+		"257 descriptors; at most 256 are decided":                          many,
+		"descriptor 1: hits_addend is 1000000001; it is at most 1000000000": large,
 	} {
 		_, err := b.ShouldRateLimit(t.Context(), q)
 		if said := status.Convert(err); said.Code() != codes.InvalidArgument || said.Message() != want {
@@ -490,6 +529,38 @@ func TestRecords(t *testing.T) {
 		}
 		if r.Event.Charge.Key != wantKey || r.Event.Verdict != wantVerdict || r.Event.Limit.Name != wantLimit || r.Ended != (i%2 == 1) || r.Front != "rls" {
 			t.Errorf("%d: %+v", i, r)
+		}
+	}
+}
+
+// TestClientLeaves: a request whose client leaves before the store answers is recorded as
+// abandoned, one whose store fails as failed.
+func TestClientLeaves(t *testing.T) {
+	t.Parallel()
+	b := start(t, nil)
+	failed := errors.New("no store")
+	b.store.err.Store(&failed)
+	if _, err := b.ShouldRateLimit(t.Context(), request("hour=a")); status.Code(err) != codes.Unavailable {
+		t.Error(err)
+	}
+	b.store.asked = make(chan struct{})
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		<-b.store.asked
+		leave()
+	}()
+	if _, err := b.ShouldRateLimit(ctx, request("hour=a")); status.Code(err) != codes.Canceled {
+		t.Error(err)
+	}
+	recorded := func() int {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return len(b.records)
+	}
+	testkit.Until(t, "both requests to be recorded", func() bool { return recorded() == 4 })
+	for i, want := range []evaluate.VerdictKind{evaluate.FailedClosed, evaluate.FailedClosed, evaluate.Abandoned, evaluate.Abandoned} {
+		if r := b.records[i]; r.Event.Verdict != want || r.Status != http.StatusServiceUnavailable {
+			t.Errorf("record %d: %v, status %d", i, r.Event.Verdict, r.Status)
 		}
 	}
 }

@@ -16,6 +16,9 @@ import (
 // mostSeries is the most series of statistics. Hits beyond them count under the domain "other".
 const mostSeries = 10_000
 
+// mostPath is the most bytes of a path whose levels are labels. The rest has no effect.
+const mostPath = 256
+
 // nearRatio is the part of a limit above which hits are near it.
 const nearRatio float32 = 0.8
 
@@ -78,6 +81,9 @@ func (s *Statistics) add(statistic int) { s.front[statistic].Add(1) }
 
 // of returns the statistics of a limit by their path, of which the first three levels are labels.
 func (s *Statistics) of(path string) *hits {
+	if len(path) > mostPath {
+		path = strings.ToValidUTF8(path[:mostPath], "")
+	}
 	levels := append(strings.SplitN(clean(path), ".", 4), "", "")
 	l := labels{levels[0], levels[1], levels[2]}
 	if known, ok := s.known.Load(l); ok {

@@ -5,6 +5,7 @@ package rls
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,7 +117,7 @@ func TestSeries(t *testing.T) {
 	t.Parallel()
 	var s Statistics
 	s.shown.Store(true)
-	for _, path := range []string{"d.k_v", "d.k_v.sub.more", "d.k_v.sub", "d.ip_10.0.0.1", "d.a:b|c"} {
+	for _, path := range []string{"d.k_v", "d.k_v.sub.more", "d.k_v.sub", "d.ip_10.0.0.1", "d.a:b|c", "d." + strings.Repeat("ä", 9000)} {
 		s.of(path)[totalHits].Add(1)
 	}
 	for i := range mostSeries {
@@ -128,7 +129,7 @@ func TestSeries(t *testing.T) {
 			got[labels{l[0], l[1], l[2]}] += value
 		}
 	})
-	for l, want := range map[labels]int64{{"d", "k_v", ""}: 1, {"d", "k_v", "sub"}: 2, {"d", "ip_10_0_0_1", ""}: 1, {"d", "a_b_c", ""}: 1, {domain: "other"}: 4} {
+	for l, want := range map[labels]int64{{"d", "k_v", ""}: 1, {"d", "k_v", "sub"}: 2, {"d", "ip_10_0_0_1", ""}: 1, {"d", "a_b_c", ""}: 1, {"d", strings.Repeat("ä", mostPath/2-1), ""}: 1, {domain: "other"}: 5} {
 		if got[l] != want {
 			t.Errorf("%v: %d, want %d", l, got[l], want)
 		}

@@ -41,7 +41,7 @@ func (d *decision) ask() error {
 func (k *descriptor) ask() sluice.Request {
 	q := sluice.Request{Op: sluice.OpTake, Charge: k.costs()}
 	if k.limit.plan == nil {
-		q.Op, q.Plan = sluice.OpCharge, counters[k.limit.Unit]
+		q.Op, q.Plan = sluice.OpCharge, k.limit.counter
 	}
 	switch {
 	case k.hits == 0:

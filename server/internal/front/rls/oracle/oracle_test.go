@@ -15,7 +15,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"math/rand"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -120,9 +120,9 @@ type world struct {
 	b strings.Builder
 }
 
-func (w *world) one(of ...string) string { return of[w.Intn(len(of))] }
+func (w *world) one(of ...string) string { return of[w.IntN(len(of))] }
 func (w *world) flag(name string, in int) {
-	if w.Intn(in) == 0 {
+	if w.IntN(in) == 0 {
 		fmt.Fprintf(&w.b, ", %s: %s", name, w.one("true", "yes", "false"))
 	}
 }
@@ -138,12 +138,12 @@ func (w *world) file() string {
 func (w *world) descriptors(deep int) {
 	w.b.WriteString(" [")
 	seen := make(map[string]bool)
-	for range 1 + w.Intn(4) {
+	for range 1 + w.IntN(4) {
 		key, value := w.one("a", "b", "c", "c", "a", "b", "a_x", "k*"), ""
-		if key != "k*" && w.Intn(2) == 0 { // else the star is not at the end
+		if key != "k*" && w.IntN(2) == 0 { // else the star is not at the end
 			value = w.one("x", "y", "xy", "x*", "xy*", "*", "y*")
 		}
-		if seen[key+"_"+value] && w.Intn(30) > 0 {
+		if seen[key+"_"+value] && w.IntN(30) > 0 {
 			continue
 		}
 		seen[key+"_"+value] = true
@@ -151,26 +151,26 @@ func (w *world) descriptors(deep int) {
 		for name, in := range map[string]int{"shadow_mode": 6, "detailed_metric": 6, "value_to_metric": 6} {
 			w.flag(name, in)
 		}
-		if strings.Contains(key+value, "*") || w.Intn(60) == 0 {
+		if strings.Contains(key+value, "*") || w.IntN(60) == 0 {
 			w.flag("share_threshold", 3)
 		}
-		switch w.Intn(60) / 5 {
+		switch w.IntN(60) / 5 {
 		case 0:
 			w.b.WriteString(", rate_limit: {unlimited: true")
 			w.replaces()
 			w.b.WriteString("}")
 		case 1, 2:
 		case 3:
-			if w.Intn(5) > 0 {
+			if w.IntN(5) > 0 {
 				break
 			}
 			fmt.Fprintf(&w.b, ", rate_limit: {unit: %s, unlimited: %s, requests_per_unit: %s}", w.one("day", "eon", "", "unknown", "day"), w.one("true", "off"), w.one("1", "0x2", "-1", "x", "1.5", `"1"`, "1_0"))
 		default:
-			fmt.Fprintf(&w.b, ", rate_limit: {unit: %s, requests_per_unit: %d", w.one("second", "MINUTE", "Hour", "day", "week", "month", "year"), w.Intn(6))
+			fmt.Fprintf(&w.b, ", rate_limit: {unit: %s, requests_per_unit: %d", w.one("second", "MINUTE", "Hour", "day", "week", "month", "year"), w.IntN(6))
 			w.replaces()
 			w.b.WriteString("}")
 		}
-		if deep > 1 && w.Intn(3) == 0 {
+		if deep > 1 && w.IntN(3) == 0 {
 			w.b.WriteString(", descriptors:")
 			w.descriptors(deep - 1)
 		}
@@ -180,29 +180,27 @@ func (w *world) descriptors(deep int) {
 }
 
 func (w *world) replaces() {
-	name := ""
-	if w.Intn(3) == 0 {
-		name = w.one("n", "m", "o")
-		fmt.Fprintf(&w.b, ", name: %s", name)
+	if w.IntN(3) == 0 {
+		fmt.Fprintf(&w.b, ", name: %s", w.one("n", "m", "o"))
 	}
-	if w.Intn(8) == 0 {
+	if w.IntN(8) == 0 {
 		fmt.Fprintf(&w.b, ", replaces: [{name: %s}]", w.one("n", "m", "o"))
 	}
 }
 
 // request draws a request.
 func (w *world) request() *pb.RateLimitRequest {
-	q := &pb.RateLimitRequest{Domain: w.one("d", "d", "d", "d", "d", "d", "d", "other", ""), HitsAddend: uint32(w.Intn(3))}
-	for range w.Intn(5) {
+	q := &pb.RateLimitRequest{Domain: w.one("d", "d", "d", "d", "d", "d", "d", "other", ""), HitsAddend: uint32(w.IntN(3))}
+	for range w.IntN(5) {
 		of := &commonpb.RateLimitDescriptor{}
-		for range 1 + w.Intn(3) {
+		for range 1 + w.IntN(3) {
 			of.Entries = append(of.Entries, &commonpb.RateLimitDescriptor_Entry{Key: w.one("a", "b", "c", "k"), Value: w.one("", "x", "y", "xy", "xyz", "z")})
 		}
-		if w.Intn(4) == 0 {
-			of.HitsAddend = wrapperspb.UInt64(uint64(w.Intn(4)))
+		if w.IntN(4) == 0 {
+			of.HitsAddend = wrapperspb.UInt64(uint64(w.IntN(4)))
 		}
-		if w.Intn(12) == 0 {
-			of.Limit = &commonpb.RateLimitDescriptor_RateLimitOverride{Unit: typepb.RateLimitUnit(1 + w.Intn(7)), RequestsPerUnit: uint32(w.Intn(6))}
+		if w.IntN(12) == 0 {
+			of.Limit = &commonpb.RateLimitDescriptor_RateLimitOverride{Unit: typepb.RateLimitUnit(1 + w.IntN(7)), RequestsPerUnit: uint32(w.IntN(6))}
 		}
 		q.Descriptors = append(q.Descriptors, of)
 	}
@@ -230,11 +228,11 @@ func TestOracle(t *testing.T) {
 	}
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
-	w, at := &world{Rand: rand.New(rand.NewSource(seed))}, &clock{}
+	w, at := &world{Rand: rand.New(rand.NewPCG(uint64(seed), 0))}, &clock{}
 	counted := make(sums)
 	manager := stats.NewStatManager(gostats.NewStore(counted, false), settings.NewSettings())
 	held := counts{}
-	cache := redis.NewFixedRateLimitCacheImpl(held, nil, at, rand.New(rand.NewSource(1)), 0, nil, 0.8, "", manager, false)
+	cache := redis.NewFixedRateLimitCacheImpl(held, nil, at, nil, 0, nil, 0.8, "", manager, false)
 	reference := service.NewService(cache, updates(make(chan provider.ConfigUpdateEvent)), manager, nil, at, false, true, false)
 	shared := new(rls.RLS)
 	kind := shared.Kind(&httpserver.Bounds{Log: slog.New(slog.DiscardHandler), Lingering: gateway.NewLingering(10)})
@@ -253,7 +251,7 @@ func TestOracle(t *testing.T) {
 		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		at.now = 1_700_000_000 + w.Int63n(100_000_000)
+		at.now = 1_700_000_000 + w.Int64N(100_000_000)
 		use, err := ours.Prepare(&front.Snapshot{
 			Config: &config.Config{}, Listener: l, Store: memstore.New(memstore.Options{Now: now, MaxKeys: 10_000}), Now: now, OnError: func(context.Context, error) {},
 		})
@@ -273,7 +271,7 @@ func TestOracle(t *testing.T) {
 		reference.SetConfig(update{c}, false)
 		clear(held)
 		for range requests {
-			for at.now += int64(w.Intn(3)) * int64(w.Intn(5000)); collides(at.now); {
+			for at.now += int64(w.IntN(3)) * int64(w.IntN(5000)); collides(at.now); {
 				at.now++
 			}
 			q := w.request()

@@ -39,6 +39,7 @@ type Limit struct {
 	Name      string // for Replaces; may be empty
 	PerUnit   uint32 // 0 denies all
 	Unit      Unit   // 0 if Unlimited
+	Units     uint32 // that a window has, of a limit that a request brings; 0 means 1
 	Unlimited bool
 	// Limits are what hits are taken from, in the place of Unit and PerUnit, which are 0 then.
 	Limits []sluice.Limit
@@ -85,6 +86,9 @@ func (u Unit) Window() time.Duration {
 	}
 	return windows[u]
 }
+
+// Window returns the length of a limit's window, 0 if it has no Unit.
+func (l *Limit) Window() time.Duration { return time.Duration(max(l.Units, 1)) * l.Unit.Window() }
 
 // String returns the unit's word in a file.
 func (u Unit) String() string {
