@@ -44,7 +44,8 @@ func listedWords(c *config.Config, rule string) []string {
 
 // applies reports whether a rule applies at a listener.
 func applies(c *config.Config, at *config.Listener, rule string) bool {
-	return slices.ContainsFunc(c.PolicyOf(at).Rules(), func(r policy.Rule) bool { return r.Name == rule })
+	_, ok := c.PolicyOf(at).RuleOf(rule)
+	return ok
 }
 
 // beside reports whether a rule applies at every listener at which another one does.
