@@ -109,13 +109,14 @@ func (d *decoder) unheard(c *Config, nodes []*yaml.Node) {
 	if len(listens) == 0 && len(c.Upstreams) > 0 {
 		listens = []Listener{{}} // which listens on the default address
 	}
-	applies, heard, all := make(map[string]bool), false, frontKind{}
+	applies, heard := make(map[string]bool), false
+	var kinds []frontKind // of the listeners that name no rules
 	for i := range listens {
 		l := &listens[i]
 		if k := frontKinds[l.Serve]; k.rules {
 			heard = true
 			if len(l.Rules) == 0 {
-				all.requests, all.descriptors = all.requests || k.requests, all.descriptors || k.descriptors
+				kinds = append(kinds, k)
 			}
 			for _, name := range l.Rules {
 				applies[name] = true
@@ -124,9 +125,17 @@ func (d *decoder) unheard(c *Config, nodes []*yaml.Node) {
 	}
 	for i := range c.Policy.Rules() {
 		r := &c.Policy.Rules()[i]
-		switch why := all.lacks(r); {
-		case !heard || applies[r.Name] || (all.requests || all.descriptors) && why == "":
-		case all.requests || all.descriptors:
+		why := ""
+		for _, k := range kinds {
+			lacks := k.lacks(r)
+			applies[r.Name] = applies[r.Name] || lacks == ""
+			if why == "" || k.descriptors { // that says more
+				why = lacks
+			}
+		}
+		switch {
+		case !heard || applies[r.Name]:
+		case len(kinds) > 0:
 			d.Fault(nodes[i], "rule %q applies at no listener: it %s", r.Name, why)
 		default:
 			d.Fault(nodes[i], "rule %q applies at no listener; add it to the rules of one, or remove it", r.Name)

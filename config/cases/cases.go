@@ -83,8 +83,12 @@ func Run(ctx context.Context, c *config.Config, name string, data []byte, newSto
 		return nil, config.Faults(faults)
 	}
 	results := &Results{File: name}
+	described := c.Policy // the rules of descriptors
+	if at := slices.IndexFunc(c.Listen, func(l config.Listener) bool { return l.Serve == "rls" }); at >= 0 {
+		described = c.PolicyOf(&c.Listen[at])
+	}
 	for i := range cases {
-		run := runner{file: name, policy: c.Policy, newStore: newStore, allow: c.Allow, deny: c.Deny, token: c.Tokens != nil && c.Tokens.Required}
+		run := runner{file: name, policy: c.Policy, described: described, newStore: newStore, allow: c.Allow, deny: c.Deny, token: c.Tokens != nil && c.Tokens.Required}
 		result := Result{Name: cases[i].name, Line: cases[i].node.Line}
 		if err := run.story(ctx, &cases[i]); err != nil {
 			return nil, err
@@ -97,13 +101,14 @@ func Run(ctx context.Context, c *config.Config, name string, data []byte, newSto
 
 // runner runs one case.
 type runner struct {
-	file     string
-	policy   *policy.Policy
-	newStore func(now func() time.Time) sluice.Store
-	allow    []netip.Prefix
-	deny     []netip.Prefix
-	token    bool // a token is required
-	failures []config.Fault
+	file      string
+	policy    *policy.Policy
+	described *policy.Policy // of descriptors
+	newStore  func(now func() time.Time) sluice.Store
+	allow     []netip.Prefix
+	deny      []netip.Prefix
+	token     bool // a token is required
+	failures  []config.Fault
 }
 
 // admits reports whether the file admits a client.
@@ -123,10 +128,16 @@ func (r *runner) story(ctx context.Context, c *testCase) error {
 	now := c.start
 	clock := func() time.Time { return now }
 	var failed error
-	eval, err := evaluate.New(evaluate.Options{
+	o := evaluate.Options{
 		Name: "config", Policy: r.policy, Store: r.newStore(clock), Now: clock, CallerWaits: true,
 		OnError: func(_ context.Context, _ policy.Attributes, err error) { failed = errors.Join(failed, err) },
-	})
+	}
+	requests, err := evaluate.New(o)
+	if err != nil {
+		return err
+	}
+	o.Policy = r.described
+	descriptors, err := evaluate.New(o)
 	if err != nil {
 		return err
 	}
@@ -140,6 +151,10 @@ func (r *runner) story(ctx context.Context, c *testCase) error {
 		}
 		if r.token && s.given.request.Claims == nil {
 			s.given.request.Token = &policy.TokenError{Problem: "a token is needed, and none was sent", Missing: true}
+		}
+		eval := requests
+		if s.given.request.Descriptor != nil {
+			eval = descriptors
 		}
 		counts := map[string]int64{}
 		for range s.given.times {

@@ -271,6 +271,29 @@ cases:
 	}
 }
 
+// TestCasesOfDescriptors: the rules of the listener for descriptors decide them.
+func TestCasesOfDescriptors(t *testing.T) {
+	c, err := config.Parse("sluice.yaml", []byte(`
+listen: ["127.0.0.1:1", {address: "127.0.0.1:2", serve: rls}]
+rules: [{name: ip, by: ip, limits: 1/min}, {name: user, match: {descriptor: {user: "*"}}, by: descriptor.user, limits: 2/min}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := cases.Run(t.Context(), c, "cases.yaml", []byte(`
+cases:
+  - name: a descriptor
+    given: {descriptor: {user: ada}}
+    steps: [{given: {times: 3}, expect: {allowed: 2, denied: 1}}]
+  - name: a request
+    given: {from: 192.0.2.1}
+    steps: [{given: {times: 3}, expect: {allowed: 1, denied: 2}}]
+`), newStore)
+	if err != nil || r.Failed() > 0 {
+		t.Errorf("%v, %+v", err, r)
+	}
+}
+
 // TestCasesWithoutToken: where a token is required, a request without claims is refused,
 // whatever the rule does without a claim.
 func TestCasesWithoutToken(t *testing.T) {

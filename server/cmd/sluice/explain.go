@@ -35,7 +35,7 @@ It asks a running sluice, or with --config reads FILE, where nothing was spent y
 		{Name: "cert", Value: "NAME=VALUE", Repeat: true, Doc: "a name in its client certificate"},
 		{Name: "descriptor", Value: "KEY=VALUE", Repeat: true, Doc: "an entry of its descriptor, whose domain is the host of the URL"},
 		{Name: "body-bytes", Value: "N", Doc: "its Content-Length (default: not known)"},
-		{Name: "listener", Value: "NAME", Doc: "the name or the address of the listener that it comes to (default: all rules apply)"},
+		{Name: "listener", Value: "NAME", Doc: "the name or the address of the listener that it comes to (default: all rules apply, and to a descriptor those of the first with serve: rls)"},
 		{Name: "config", Value: "FILE", Doc: "a configuration file, instead of a running sluice"},
 		{Name: "all", Doc: "name all rules that do not match, not only the first"},
 	}, adminFlags, []cli.Flag{jsonFlag}),

@@ -89,7 +89,6 @@ func TestExplainCommand(t *testing.T) {
 	}
 }
 
-// TestExplainFile: without a running program, the configuration file is explained.
 // TestExplainListener: a request is explained as at a listener, which has rules and clients of its
 // own.
 func TestExplainListener(t *testing.T) {
@@ -117,6 +116,21 @@ rules: [{name: a, limits: 5/min}, {name: b, limits: 5/min}]
 	}
 }
 
+// TestExplainDescriptor: a descriptor is explained by the rules of the listener for descriptors.
+func TestExplainDescriptor(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "sluice.yaml")
+	testkit.WriteFile(t, file, `
+listen: ["127.0.0.1:1", {address: "127.0.0.1:2", serve: rls}]
+rules: [{name: ip, by: ip, limits: 5/min}, {name: user, match: {descriptor: {user: "*"}}, by: descriptor.user, limits: 5/min}]
+`)
+	out, _ := command(t, cli.OK, "explain", "http://shop/", "--descriptor", "user=ada", "--config", file)
+	if !strings.HasPrefix(out, "allowed\n") || strings.Contains(out, "rule ip") {
+		t.Error(out)
+	}
+}
+
+// TestExplainFile: without a running program, the configuration file is explained.
 func TestExplainFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

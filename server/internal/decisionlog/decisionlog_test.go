@@ -264,6 +264,7 @@ func TestLines(t *testing.T) {
 		{"its verdict", entry(3, 0)["verdict"], "failed"},
 		{"its policy", entry(3, 0)["failure"], "closed"},
 		{"degraded", entry(4, 0)["mode"], "degraded"},
+		{"which the store has not decided", lines[4]["decided_us"], nil},
 		{"refused", lines[5]["verdict"], "refused"},
 		{"refused", entry(5, 0)["verdict"], "refused"},
 		{"entries", len(lines[len(lines)-2]["rules"].([]any)), 32}, //nolint:forcetypeassert // as above

@@ -57,7 +57,7 @@ func appendEvent(b []byte, ev *evaluate.Event) []byte {
 	if ev.Decision.Delay > 0 {
 		b = appendMicros(b, `,"delay_us":`, ev.Decision.Delay)
 	}
-	if due := ev.Decision.Due; due > 0 {
+	if due := ev.Decision.Due; due > 0 && !ev.Decision.Degraded { // else the instant is marked, and no time
 		b = appendNumber(b, `,"decided_us":`, int64(due)-ev.Decision.Delay.Microseconds())
 	}
 	return b

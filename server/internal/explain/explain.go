@@ -39,12 +39,13 @@ type Request struct {
 	Descriptor map[string]string `json:"descriptor,omitempty"`
 	BodyBytes  *int64            `json:"body_bytes,omitempty"` // nil: not known
 	// Listener is the name or the address of the listener that it comes to. Empty: all rules
-	// apply, to the clients of the file.
+	// apply, to the clients of the file; to a descriptor those of the first listener for them.
 	Listener string `json:"listener,omitempty"`
 }
 
-// At returns the rules that apply at a listener, and whether a client may connect there at all.
-type At = func(listener string) (rules *policy.Policy, admits func(netip.Addr) bool, err error)
+// At returns the rules that apply where a request comes to, and whether a client may connect
+// there at all.
+type At = func(*Request) (rules *policy.Policy, admits func(netip.Addr) bool, err error)
 
 // Explainer explains the decisions of requests. It charges nothing.
 type Explainer struct {
@@ -82,7 +83,7 @@ func (x *Explainer) Explain(ctx context.Context, q *Request) (*evaluate.Explanat
 	if err != nil {
 		return nil, RequestError{err}
 	}
-	rules, admits, err := x.At(q.Listener)
+	rules, admits, err := x.At(q)
 	if err != nil {
 		return nil, RequestError{err}
 	}

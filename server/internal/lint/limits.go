@@ -112,6 +112,8 @@ func matchesAll(a, b *policy.Rule) bool {
 	ma, mb := &a.Match, &b.Match
 	return len(ma.Except) == 0 && subset(mb.Methods, ma.Methods) && subset(mb.Hosts, ma.Hosts) && (slices.Contains(ma.Paths, "/") || subset(mb.Paths, ma.Paths)) &&
 		asks(ma.Headers, mb.Headers) && asks(ma.Queries, mb.Queries) &&
+		(len(ma.Descriptor) == 0 || len(ma.Descriptor) == len(mb.Descriptor) && asks(ma.Descriptor, mb.Descriptor)) &&
+		!slices.ContainsFunc(ma.ExceptDescriptor, func(a policy.Field) bool { return !excepts(mb, a) }) &&
 		(len(ma.Networks) == 0 || len(mb.Networks) > 0 && allWithin(mb.Networks, ma.Networks)) &&
 		allWithin(a.ExemptNetworks, b.ExemptNetworks)
 }
@@ -131,6 +133,13 @@ func asks(wide, narrow []policy.Field) bool {
 		return !slices.ContainsFunc(narrow, func(n policy.Field) bool {
 			return strings.EqualFold(n.Name, w.Name) && n.Absent == w.Absent && (len(w.Values) == 0 || subset(n.Values, w.Values))
 		})
+	})
+}
+
+// excepts reports whether a match excepts all descriptors with an entry.
+func excepts(m *policy.Match, entry policy.Field) bool {
+	return slices.ContainsFunc(m.ExceptDescriptor, func(f policy.Field) bool {
+		return f.Name == entry.Name && subset(entry.Values, f.Values)
 	})
 }
 

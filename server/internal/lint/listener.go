@@ -30,7 +30,7 @@ func listedWords(c *config.Config, rule string) []string {
 	for i := range c.Listen {
 		switch l := &c.Listen[i]; {
 		case l.TCP():
-		case len(l.Rules) == 0 || slices.Contains(l.Rules, rule):
+		case applies(c, l, rule):
 			at = append(at, l.Address)
 		default:
 			left = true
@@ -42,10 +42,16 @@ func listedWords(c *config.Config, rule string) []string {
 	return []string{"applies at the listeners " + strings.Join(at, ", ") + " alone"}
 }
 
+// applies reports whether a rule applies at a listener.
+func applies(c *config.Config, at *config.Listener, rule string) bool {
+	_, ok := c.PolicyOf(at).RuleOf(rule)
+	return ok
+}
+
 // beside reports whether a rule applies at every listener at which another one does.
 func beside(c *config.Config, other, rule string) bool {
 	return !slices.ContainsFunc(c.Listen, func(l config.Listener) bool {
-		return len(l.Rules) > 0 && slices.Contains(l.Rules, rule) && !slices.Contains(l.Rules, other)
+		return !l.TCP() && applies(c, &l, rule) && !applies(c, &l, other)
 	})
 }
 

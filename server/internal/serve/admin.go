@@ -16,6 +16,7 @@ import (
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/internal/admin"
+	"github.com/sluicegate/sluice/server/internal/explain"
 	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/overview"
 	"github.com/sluicegate/sluice/server/internal/page"
@@ -38,8 +39,8 @@ func (s *server) adminHandler(overrides *overrides.List) (http.Handler, error) {
 			Policy: s.runtime.activePolicy, Store: s.runtime.store, Slots: s.runtime.slots, Shared: s.store.shared != nil,
 			Tally: &s.runtime.tally, Version: s.watcher.Status, Overrides: overrides,
 			System: s.system, State: s.state, Logs: s.faultyLogs, Decisions: s.runtime.lastDecisions,
-			Audit: s.audit, Explains: s.store.store, At: func(listener string) (*policy.Policy, func(netip.Addr) bool, error) {
-				return rulesAt(s.runtime.active(), listener)
+			Audit: s.audit, Explains: s.store.store, At: func(q *explain.Request) (*policy.Policy, func(netip.Addr) bool, error) {
+				return rulesAt(s.runtime.active(), q)
 			}, Claims: s.runtime.claims, Token: token, Now: s.runtime.expiryNow, Hosts: o.Hosts,
 			Every: s.Intervals.Tick,
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +24,7 @@ import (
 // Explain says how a request would be decided under a configuration where no key
 // has spent anything. It asks no store but one of its own.
 func Explain(ctx context.Context, c *config.Config, q *explain.Request) (*evaluate.Explanation, error) {
-	at := func(listener string) (*policy.Policy, func(netip.Addr) bool, error) { return rulesAt(c, listener) }
+	at := func(q *explain.Request) (*policy.Policy, func(netip.Addr) bool, error) { return rulesAt(c, q) }
 	x := explain.Explainer{At: at, Store: memstore.New(memstore.Options{MaxKeys: 1 << 10})}
 	if c.Tokens != nil && q.Claims == nil { // else the token's files are not needed, and may be elsewhere
 		v, err := token.New(tokenOptions(c.Tokens, time.Now, nil))
@@ -38,12 +39,18 @@ func Explain(ctx context.Context, c *config.Config, q *explain.Request) (*evalua
 	return x.Explain(ctx, q)
 }
 
-// rulesAt returns the rules at a listener, by its name or address, and which clients it admits.
-// Without one it returns all rules, and the clients of the file.
-func rulesAt(c *config.Config, listener string) (*policy.Policy, func(netip.Addr) bool, error) {
+// rulesAt returns the rules at the listener of a request, and which clients it admits. Without
+// one it returns all rules, or to a descriptor those of the first listener for them, and the
+// clients of the file.
+func rulesAt(c *config.Config, q *explain.Request) (*policy.Policy, func(netip.Addr) bool, error) {
+	listener, rules := q.Listener, c.Policy
 	if listener == "" {
+		at := slices.IndexFunc(c.Listen, func(l config.Listener) bool { return l.Serve == "rls" })
+		if len(q.Descriptor) > 0 && at >= 0 {
+			rules = c.PolicyOf(&c.Listen[at])
+		}
 		clients := clientip.NewAdmission(c.Allow, c.Deny)
-		return c.Policy, clients.Admits, nil
+		return rules, clients.Admits, nil
 	}
 	var names []string
 	for _, l := range listenersOf(c) {

@@ -138,10 +138,11 @@ func (d *decision) undecided() error {
 	return nil
 }
 
-// recordRules records the descriptors that rules have decided.
+// recordRules records the descriptors that rules have decided. Hits that are given back are no
+// decision.
 func (d *decision) recordRules(ctx context.Context, from string, began time.Time) {
 	for _, r := range d.ruled {
-		if !r.call.Peek {
+		if !r.call.Peek && !r.of.negative {
 			d.record(ctx, from, began, &r.call.Event, r, keyOf(d.request.GetDomain(), r.entries, nil))
 		}
 	}
@@ -160,10 +161,11 @@ func (d *decision) release() {
 // reports whether the status has changed.
 func (r *ruled) state(s *pb.RateLimitResponse_DescriptorStatus) bool {
 	e := &r.call.Event
+	uncounted := e.Decision.Degraded && e.Decision.Nodes == 0 // the store is away
 	left := uint32(min(max(e.Decision.Remaining, 0), math.MaxUint32))
 	if r.over() {
 		s.Code, left = pb.RateLimitResponse_OVER_LIMIT, 0
-	} else if e.Limit == nil || s.GetCode() == pb.RateLimitResponse_OVER_LIMIT || s.GetCurrentLimit() != nil && s.GetLimitRemaining() <= left {
+	} else if e.Limit == nil || uncounted || s.GetCode() == pb.RateLimitResponse_OVER_LIMIT || s.GetCurrentLimit() != nil && s.GetLimitRemaining() <= left {
 		return false
 	}
 	s.LimitRemaining, s.CurrentLimit, s.DurationUntilReset = left, nil, nil

@@ -238,14 +238,19 @@ func TestRulesStoreFails(t *testing.T) {
 	if _, err := b.ShouldRateLimit(t.Context(), request("user=a", "hour=a")); status.Code(err) != codes.Unavailable {
 		t.Error(err)
 	}
+	b.store.err.Store(nil)
+	b.store.away.Store(true)
+	b.want(request("path=/api/a"), `{"overallCode": "OK", "statuses": [{"code": "OK"}]}`) // no units are left that nobody has counted
 }
 
-// TestRuleRecords: each descriptor that a rule decides is recorded twice, unless it only asks.
+// TestRuleRecords: each descriptor that a rule decides is recorded twice, unless it only asks
+// or gives hits back.
 func TestRuleRecords(t *testing.T) {
 	t.Parallel()
 	b := startRules(t, nil)
-	q := request("user=a|b", "closed=x", "two=a")
+	q := request("user=a|b", "closed=x", "two=a", "five=a")
 	q.Descriptors[2].HitsAddend = wrapperspb.UInt64(0)
+	q.Descriptors[3].IsNegativeHits = true
 	q.Descriptors[1].HitsAddend = wrapperspb.UInt64(2)
 	if _, err := b.ShouldRateLimit(t.Context(), q); err != nil {
 		t.Fatal(err)

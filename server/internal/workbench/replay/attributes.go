@@ -117,8 +117,15 @@ func (a *attributes) Certificate(name string) (string, error) {
 	return "", nil
 }
 
-// Descriptor returns the entries of a [policy.Descriptor] part.
+// Descriptor returns the entries of a [policy.Descriptor] part: with a decision log, for the
+// rules of [OfDecisions], the names of the rules that it has.
 func (a *attributes) Descriptor(key string) ([]string, int) {
+	if a.Record != nil {
+		if a.values[0] = recordOf(a, key, "").Rule; a.values[0] == "" {
+			return nil, 1
+		}
+		return a.values[:], 1
+	}
 	if key != "" {
 		a.needs(0, "descriptor", key)
 	}

@@ -53,8 +53,12 @@ func OfDecisions(p *policy.Policy) (*policy.Policy, error) {
 		for all[i].Name != r.Name {
 			i++
 		}
-		hidden := len(all[i].Match.Headers)+len(all[i].Match.Queries)+len(all[i].Match.Descriptor)+len(all[i].Match.ExceptDescriptor) > 0
+		described := len(all[i].Match.Descriptor)+len(all[i].Match.ExceptDescriptor) > 0
+		hidden := described || len(all[i].Match.Headers)+len(all[i].Match.Queries) > 0
 		r.Match.Headers, r.Match.Queries, r.Match.Descriptor, r.Match.ExceptDescriptor = nil, nil, nil, nil
+		if described { // its entry in the log stands for the descriptor
+			r.Match.Descriptor = []policy.Field{{Name: r.Name}}
+		}
 		if r.Cost.Of == policy.RequestHeader {
 			r.Cost = policy.Cost{Func: &policy.CostFunc{Before: func(a policy.Attributes) (int64, error) { return recordOf(a, r.Name, "").Cost, nil }}}
 		}

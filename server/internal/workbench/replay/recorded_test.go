@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -83,5 +84,36 @@ func TestRecorded(t *testing.T) {
 				t.Errorf("rules %v", names)
 			}
 		})
+	}
+}
+
+// TestRecordedDescriptors: the log has no descriptors, but the rules that decided them. More
+// rules than a request is charged under are replayed, as each is for other descriptors.
+func TestRecordedDescriptors(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "decisions.jsonl")
+	yaml := fmt.Sprintf("listen: {address: 127.0.0.1:0, serve: rls}\ndecision_log: {file: %s, keys: plain}\nrules:\n", log)
+	for i := range 20 {
+		yaml += fmt.Sprintf("  - {name: r%d, match: {host: d, descriptor: {k%d: \"*\"}}, by: descriptor.k%d, limits: 2/day fixed-window}\n", i, i, i)
+	}
+	g := servetest.Start(t, yaml)
+	for i := range 60 {
+		body := fmt.Sprintf(`{"domain": "d", "descriptors": [{"entries": [{"key": "k%d", "value": "a"}]}]}`, i%20)
+		servetest.Do(t, http.DefaultClient, servetest.Request(t.Context(), t, http.MethodPost, g.URL+"/json", strings.NewReader(body)))
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := replay.OfDecisions(rules(t, yaml).Policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, err := arrivals.Open([]string{log}, nil, arrivals.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := replay.Run(t.Context(), of, replay.Options{Rules: replay.Rules{Policy: p}})
+	if err != nil || r.Requests != 60 || r.Denied != 20 || r.Recorded == nil || r.Recorded.Different != 0 {
+		t.Errorf("got %+v, recorded %+v, %v", r, r.Recorded, err)
 	}
 }

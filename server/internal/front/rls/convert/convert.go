@@ -50,6 +50,7 @@ func Convert(files []ratelimit.File, check func(yaml []byte) (problems []string)
 		"# - hits_addend: 0 is denied when nothing is left; before, when more hits than the limit were counted\n"+
 		"# - is_negative_hits: a window counts no more hits than its limit, so those that come back leave room at once\n"+
 		"# - entries may come in any order, and must have a value; limits that requests bring do not apply\n"+
+		"# - values are those of their key alone; before, user with the value * was for user_agent, too\n"+
 		"# - if the store fails, hits are allowed; failure: closed denies them\n"+
 		"listen: {address: 127.0.0.1:8081, serve: rls}\nrules:\n%s", strings.Map(printable, files[0].Name), c.rules.String())
 	for _, problem := range check([]byte(b.String())) {

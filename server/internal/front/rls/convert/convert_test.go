@@ -5,6 +5,7 @@ package convert_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -144,6 +145,29 @@ func TestConvertSeveral(t *testing.T) {
 	}
 	testkit.Contains(t, string(yaml), "name: a-b.k ", "name: a-b.k-2 ", "host: a-b\n")
 	testkit.Contains(t, lines(got), `b:2: the domain "a/b" is the host a-b, as "A-B" is`, `c:2: the domain "..." is no host: the rule applies to all domains`)
+}
+
+// TestConvertPatterns: a pattern excepts those before it that a value may have as well.
+func TestConvertPatterns(t *testing.T) {
+	file := "domain: d\ndescriptors:\n"
+	for _, value := range []string{"/a/*", "/b/*", "*.png", "/a/b*", "/b/*.jpg"} {
+		file += fmt.Sprintf("- {key: k, value: %q, rate_limit: {unit: day, requests_per_unit: 1}}\n", value)
+	}
+	yaml, got, err := convert.Convert([]ratelimit.File{{Name: "f", Data: []byte(file)}}, problems)
+	if err != nil || len(got) > 0 {
+		t.Fatal(err, got)
+	}
+	var excepts []string
+	for line := range strings.Lines(string(yaml)) {
+		if strings.Contains(line, "except") {
+			excepts = append(excepts, strings.TrimSpace(line))
+		}
+	}
+	if text := strings.Join(excepts, "\n"); text != `except_descriptor: {k: ["/a/*", "/b/*"]}
+except_descriptor: {k: ["/a/*", "*.png"]}
+except_descriptor: {k: "/b/*"}` {
+		t.Error(text)
+	}
 }
 
 func TestConvertFaults(t *testing.T) {

@@ -4,6 +4,7 @@
 package ratelimit
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 )
@@ -66,9 +67,16 @@ func (n *node) before(child *node) (list []string) {
 		if o == child {
 			break
 		}
-		if o.name == child.name && o.value != "" {
+		if o.name == child.name && o.value != "" && !(child.pattern != nil && apart(o.pattern, child.pattern)) {
 			list = append(list, o.value)
 		}
 	}
 	return list
+}
+
+// apart reports that no text has both patterns, as their beginnings or their ends differ. It errs
+// to false.
+func apart(a, b [][]byte) bool {
+	a1, b1, a2, b2 := a[0], b[0], a[len(a)-1], b[len(b)-1]
+	return !bytes.HasPrefix(a1, b1) && !bytes.HasPrefix(b1, a1) || !bytes.HasSuffix(a2, b2) && !bytes.HasSuffix(b2, a2)
 }
