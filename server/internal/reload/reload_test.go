@@ -200,7 +200,7 @@ func TestNamedFolder(t *testing.T) {
 			if len(w.applied) != applied {
 				t.Errorf("%s: applied %d times, want %d", what, len(w.applied), applied)
 			}
-			w.Status() // its lock orders this before the next load
+			_, _ = w.Status() // its lock orders this before the next load
 		}
 		if err := os.Mkdir(w.names, 0o700); err != nil {
 			t.Fatal(err)
