@@ -163,7 +163,7 @@ func (x *explainer) changes(r *sluice.Reason) (list []string) {
 			too = n
 		}
 	}
-	return append(list, fmt.Sprintf("a %s of %d, in the place of %d", word, least, was))
+	return append(list, fmt.Sprintf("a %s of %d, in place of %d", word, least, was))
 }
 
 // fits reports whether limit t would allow a cost in place of the item's limit.

@@ -104,7 +104,7 @@ var (
 	leftAfter  = regexp.MustCompile(`; ([0-9]+) left then$|allowed, ([0-9]+) left after it$`)
 	fitsIn     = regexp.MustCompile(`fits in ([^,]+), at`)
 	fitNow     = regexp.MustCompile(`and ([0-9]+) fit: denied`)
-	changeOf   = regexp.MustCompile(`^a (quota|burst) of ([0-9]+), in the place of ([0-9]+)$`)
+	changeOf   = regexp.MustCompile(`^a (quota|burst) of ([0-9]+), in place of ([0-9]+)$`)
 	costOf     = regexp.MustCompile(`^a cost of ([0-9]+) at most$`)
 )
 
@@ -208,14 +208,14 @@ func TestExplainWords(t *testing.T) {
 		cost   int64
 		want   string
 	}{
-		{"10/min burst 20", []int64{20, 0}, 3, "10 come back in 1m0s, one every 6s|burst 20, 19.834 owed: 0.166 left|costs 3: denied; it fits in 17s, at 12:00:18 UTC|+a burst of 23, in the place of 20"},
+		{"10/min burst 20", []int64{20, 0}, 3, "10 come back in 1m0s, one every 6s|burst 20, 19.834 owed: 0.166 left|costs 3: denied; it fits in 17s, at 12:00:18 UTC|+a burst of 23, in place of 20"},
 		{"10/min burst 20", nil, 3, "10 come back in 1m0s, one every 6s|burst 20, 0 owed: 20 left|costs 3: allowed, 17 left after it"},
-		{"10/min burst 20", nil, 30, "10 come back in 1m0s, one every 6s|burst 20, 0 owed: 20 left|costs 30: denied for good, as the limit never has more than 20|+a cost of 20 at most|+a burst of 30, in the place of 20"},
-		{"100/min fixed-window", []int64{97, 0}, 4, "window 12:00:00 to 12:01:00 UTC counts 97 of 100: 3 left|costs 4, and 3 fit: denied; it fits in 59s, at 12:01:00 UTC|+a cost of 3 at most|+a quota of 101, in the place of 100"},
-		{"4/2s sliding-counter", []int64{4, 0, 0}, 3, "since 12:00:02 UTC it counts 0|the 2s before that count 4, of which 2s are in sight: 4, rounded down|together 4 of 4: 0 left|costs 3: denied; it fits in 1.000001s, at 12:00:03.000001 UTC|+a quota of 7, in the place of 4"},
-		{"3/min sliding-log", []int64{1, 2}, 1, "counts 3 of 3: 0 left|the oldest unit, from 12:00:00 UTC, expires at 12:01:00 UTC|costs 1: denied; it fits in 59s, at 12:01:00 UTC|+a quota of 4, in the place of 3"},
-		{"2/s warm-up 4s", []int64{1, 0}, 1, "2 come back in 1s, one every 500ms|burst 1, 0.75 owed: 0.25 left|warm-up 4s, 500ms of it used: until the key is warm, its units last 1.125s longer in all|costs 1: denied; it fits in 375ms, at 12:00:01.375 UTC|+a burst of 2, in the place of 1"},
-		{"10/min burst 20 interval-refill", []int64{20, 0}, 3, "up to 10 come back at once every 1m0s from the take that found it full|spent 20 of 20: 0 left|the next come back at 12:01:00 UTC|costs 3: denied; it fits in 59s, at 12:01:00 UTC|+a burst of 23, in the place of 20"},
+		{"10/min burst 20", nil, 30, "10 come back in 1m0s, one every 6s|burst 20, 0 owed: 20 left|costs 30: denied for good, as the limit never has more than 20|+a cost of 20 at most|+a burst of 30, in place of 20"},
+		{"100/min fixed-window", []int64{97, 0}, 4, "window 12:00:00 to 12:01:00 UTC counts 97 of 100: 3 left|costs 4, and 3 fit: denied; it fits in 59s, at 12:01:00 UTC|+a cost of 3 at most|+a quota of 101, in place of 100"},
+		{"4/2s sliding-counter", []int64{4, 0, 0}, 3, "since 12:00:02 UTC it counts 0|the 2s before that count 4, of which 2s are in sight: 4, rounded down|together 4 of 4: 0 left|costs 3: denied; it fits in 1.000001s, at 12:00:03.000001 UTC|+a quota of 7, in place of 4"},
+		{"3/min sliding-log", []int64{1, 2}, 1, "counts 3 of 3: 0 left|the oldest unit, from 12:00:00 UTC, expires at 12:01:00 UTC|costs 1: denied; it fits in 59s, at 12:01:00 UTC|+a quota of 4, in place of 3"},
+		{"2/s warm-up 4s", []int64{1, 0}, 1, "2 come back in 1s, one every 500ms|burst 1, 0.75 owed: 0.25 left|warm-up 4s, 500ms of it used: until the key is warm, its units last 1.125s longer in all|costs 1: denied; it fits in 375ms, at 12:00:01.375 UTC|+a burst of 2, in place of 1"},
+		{"10/min burst 20 interval-refill", []int64{20, 0}, 3, "up to 10 come back at once every 1m0s from the take that found it full|spent 20 of 20: 0 left|the next come back at 12:01:00 UTC|costs 3: denied; it fits in 59s, at 12:01:00 UTC|+a burst of 23, in place of 20"},
 	} {
 		a := open(t, sluice.MustParseLimit(c.limit))
 		now := at

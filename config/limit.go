@@ -126,7 +126,7 @@ func (d *decoder) limitText(n *yaml.Node, of like) (policy.Limit, bool) {
 func meantByLimit(text string) string {
 	word := strings.ToLower(strings.TrimSpace(strings.TrimPrefix(text, "like ")))
 	if _, ok := profile.Get(word); ok {
-		return "is a platform; use like: " + word + " in the place of limits, or {like: " + word + "} among them"
+		return "is a platform; use like: " + word + " in place of limits, or {like: " + word + "} among them"
 	}
 	if slices.Contains([]string{noLimits, "unlimited", "no", "off"}, word) {
 		return "use none, without others, for a tier without limits"

@@ -30,7 +30,7 @@ func (c *compiler) candidates(r *rule, l *CompiledLevel, at place, scope string)
 		scope := scope + "+" + source.Name
 		if len(source.Limits) > 0 || len(source.Tiers) == 0 {
 			if l.Unlimited {
-				c.fault(here.in("Limits"), "would stand in the place of limits that the level does not have; write limits of tiers")
+				c.fault(here.in("Limits"), "would stand in place of limits that the level does not have; write limits of tiers")
 			}
 			c.try(r, here.in("Limits"), scope, plans, l.Base, source.Limits)
 		}

@@ -105,7 +105,7 @@ func TestCandidateFaults(t *testing.T) {
 		{"a tier without limits", nil, policy.Candidate{Tiers: map[string][]sluice.Limit{"vip": one}}, `"vip" is no tier with limits here; use one of pro, team`},
 		{"no tiers", func(l *policy.Level) { l.Tiers = nil }, policy.Candidate{Tiers: map[string][]sluice.Limit{"pro": one}}, `"pro" is no tier with limits here; leave it out`},
 		{"a tier with no limit", nil, policy.Candidate{Tiers: map[string][]sluice.Limit{"pro": nil}}, `Candidates[0].Tiers[pro]: no limit`},
-		{"in the place of no limits", func(l *policy.Level) { l.Limits, l.Unlimited = nil, true }, policy.Candidate{Limits: one}, "Candidates[0].Limits: would stand in the place of limits"},
+		{"in place of no limits", func(l *policy.Level) { l.Limits, l.Unlimited = nil, true }, policy.Candidate{Limits: one}, "Candidates[0].Limits: would stand in place of limits"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := tiered()

@@ -85,7 +85,7 @@ func TestShareOfPlaces(t *testing.T) {
 				leave()
 				synctest.Wait()
 				if call := h.come(ctx, "192.0.2.1"); call != nil {
-					t.Errorf("in the place of one who left: %v, %v", call.Verdict, call.Err)
+					t.Errorf("in place of one who left: %v, %v", call.Verdict, call.Err)
 				}
 				for i := 2; queue.Stats().Held < c.places; i++ {
 					address := fmt.Sprintf("192.0.2.%d", i)

@@ -186,7 +186,7 @@ var loopback = regexp.MustCompile(`(127\.0\.0\.1:|localhost:|--port )([0-9]{2,5}
 // storeURL is one without parameters.
 var storeURL = regexp.MustCompile(`(redis://[0-9.:]+)\b`)
 
-// replace puts free ports in the place of those that are shown.
+// replace puts free ports in place of those that are shown.
 func (r *reader) replace(text string) string {
 	return loopback.ReplaceAllStringFunc(text, func(found string) string {
 		m := loopback.FindStringSubmatch(found)

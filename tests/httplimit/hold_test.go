@@ -90,7 +90,7 @@ func TestHangUpFreesPlace(t *testing.T) {
 		}
 		start := time.Now()
 		if w := answer(g, requestOf(t, "GET", "/", "")); w.Code != http.StatusOK || time.Since(start) != 2*time.Second {
-			t.Errorf("in the place of the one that hung up: got %d after %v, want 200 after 2s", w.Code, time.Since(start))
+			t.Errorf("in place of the one that hung up: got %d after %v, want 200 after 2s", w.Code, time.Since(start))
 		}
 		clients.Wait()
 	})

@@ -147,7 +147,7 @@ func (m *measurer) measured(ctx context.Context, p *process, f func() error) (se
 	return sent, after - before, errors.Join(err, stopErr, cpuErr)
 }
 
-// reloadOnce puts the i-th file that writeNext has written in the place of a program's, and has
+// reloadOnce puts the i-th file that writeNext has written in place of a program's, and has
 // it read.
 func reloadOnce(p *process, name string, i int) (s span, err error) {
 	if err := os.Rename(nextName(name, i), name); err != nil {
@@ -185,7 +185,7 @@ func writeNext(name string, i int, text string) error {
 
 func nextName(name string, i int) string { return fmt.Sprintf("%s.%d", name, i) }
 
-// replaceFile puts a file in the place of another as a whole.
+// replaceFile puts a file in place of another as a whole.
 func replaceFile(name, text string) error {
 	if err := writeNext(name, 0, text); err != nil {
 		return err

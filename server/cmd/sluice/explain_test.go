@@ -73,7 +73,7 @@ func TestExplainCommand(t *testing.T) {
 				case 2:
 					explain("allowed; in shadow mode it would be denied by", "counts 2 of 3: 1 left", "costs 1: allowed, 0 left after it")
 				case 3:
-					explain("denied by", "counts 3 of 3: 0 left", "it would pass in", "would pass with a quota of 4, in the place of 3")
+					explain("denied by", "counts 3 of 3: 0 left", "it would pass in", "would pass with a quota of 4, in place of 3")
 				}
 				if got := shown(); got != before {
 					t.Errorf("before:\n%s\nbehind:\n%s", before, got)

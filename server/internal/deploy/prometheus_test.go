@@ -147,7 +147,7 @@ func (p *prometheus) one(t *testing.T, expr string) float64 {
 	return all[0].value(t)
 }
 
-// fill puts values in the place of a board's variables.
+// fill puts values in place of a board's variables.
 func fill(expr string) string {
 	return strings.NewReplacer("$__rate_interval", "5m", "$job", "sluice", "$instance", ".*").Replace(expr)
 }

@@ -126,7 +126,7 @@ func TestMemory(t *testing.T) {
 		}
 		s.awaitTaken(t, 5*aConnection)
 		if got := statusOf(t, s.dial(t, ""), ""); got != http.StatusOK {
-			t.Errorf("in the place of one that has left: got %d, want 200", got)
+			t.Errorf("in place of one that has left: got %d, want 200", got)
 		}
 		if got := s.Stats(); got.Connections != 1 || got.Headers != 0 || got.Requests != 0 {
 			t.Errorf("got %+v, want 1 connection refused", got)

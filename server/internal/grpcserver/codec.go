@@ -31,7 +31,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, into any) error {
 // maxDepth is how deep messages are in each other whose texts may not be UTF-8.
 const maxDepth = 8
 
-// valid returns a message with U+FFFD in the place of bytes that are not UTF-8. It leaves other
+// valid returns a message with U+FFFD in place of bytes that are not UTF-8. It leaves other
 // faults as they are.
 func valid(data []byte, of protoreflect.MessageDescriptor, depth int) (clean []byte) {
 	for len(data) > 0 {

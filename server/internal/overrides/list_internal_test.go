@@ -277,12 +277,12 @@ func TestTextsStandAlone(t *testing.T) {
 		for _, typed := range []string{"50/h", "3/day", made} {
 			limits, err := ParseLimits(level, []string{typed})
 			if err != nil {
-				t.Fatalf("%q in the place of %q: %v", typed, made, err)
+				t.Fatalf("%q in place of %q: %v", typed, made, err)
 			}
 			kept := testkit.JSON(t, Stored{Override: policy.Override{Limits: limits}})
 			var again Stored
 			if err := json.Unmarshal(kept, &again); err != nil || !slices.Equal(again.Limits, limits) {
-				t.Errorf("%q in the place of %q: got %v, %v; want %v", typed, made, again.Limits, err, limits)
+				t.Errorf("%q in place of %q: got %v, %v; want %v", typed, made, again.Limits, err, limits)
 			}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestPipe: a pipe in the place of a file, or of a named one, whose opening would block, is a
+// TestPipe: a pipe in place of a file, or of a named one, whose opening would block, is a
 // fault, and delays nothing.
 func TestPipe(t *testing.T) {
 	watch(t, func(w *watched) {
@@ -32,7 +32,7 @@ func TestPipe(t *testing.T) {
 		pipe(w.names)
 		pass()
 		if len(w.applied) != 2 { // Load returns the fault of the key
-			t.Errorf("a pipe in the place of a key: applied %v", w.applied)
+			t.Errorf("a pipe in place of a key: applied %v", w.applied)
 		}
 		pipe(w.file)
 		pass()

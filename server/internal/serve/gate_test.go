@@ -85,7 +85,7 @@ func TestHTTPOpenIsFreed(t *testing.T) {
 	}
 	awaitOpen(t, s, "web", 0)
 	if _, ok := visit(t, s.URL, "127.0.0.1"); !ok {
-		t.Error("one in the place of the first is not answered")
+		t.Error("one in place of the first is not answered")
 	}
 	s.ChangeTo(t, gateFile(", open: 2", ""))
 	if _, ok := visit(t, s.URL, "127.0.0.1"); !ok {

@@ -25,7 +25,7 @@ import (
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
 )
 
-// TestPipe: a pipe in the place of a configuration, or of a file named in it, is reported, and
+// TestPipe: a pipe in place of a configuration, or of a file named in it, is reported, and
 // delays neither the next configuration nor the stop.
 func TestPipe(t *testing.T) {
 	t.Parallel()
@@ -94,7 +94,7 @@ func TestStopsBesideAReload(t *testing.T) {
 	}
 }
 
-// TestPipeAtTheStart: a pipe without a writer, in the place of a file read at the start, is
+// TestPipeAtTheStart: a pipe without a writer, in place of a file read at the start, is
 // reported at once.
 func TestPipeAtTheStart(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/server/internal/gateway/certificate"
 )
 
-// TestPipe: a pipe in the place of a file, whose opening would block, delays neither the start
+// TestPipe: a pipe in place of a file, whose opening would block, delays neither the start
 // nor a handshake.
 func TestPipe(t *testing.T) {
 	f := newFiles(t)

@@ -41,7 +41,7 @@ type Limit struct {
 	Unit      Unit   // 0 if Unlimited
 	Units     uint32 // that a window has, of a limit that a request brings; 0 means 1
 	Unlimited bool
-	// Limits are what hits are taken from, in the place of Unit and PerUnit, which are 0 then.
+	// Limits are what hits are taken from, in place of Unit and PerUnit, which are 0 then.
 	Limits []sluice.Limit
 	// Slots are how many owners may hold a slot at once, where the last key is [Owner]; a Cap of
 	// 0: there are none. Unit and PerUnit are 0 beside them.
