@@ -110,10 +110,10 @@ func (p *parser) inheritOptions(l Limit, of *options) {
 		})
 	}
 	keep("count-denied", func() { p.limit.CountDenied = l.CountDenied })
-	keep("debt", func() { p.limit.Debt = l.Debt })
 	if p.Kind == compiled.TokenBucket && !p.has("initial") { // initial excludes a warm-up
-		keep("warm-up", func() { p.WarmUp = of.WarmUp })
+		keep("warm-up", func() { p.WarmUp = of.WarmUp }) // before debt: it makes the default burst 1
 	}
+	keep("debt", func() { p.limit.Debt = l.Debt })
 	if p.Kind == compiled.TokenBucket {
 		keep("next-waits", func() { p.NextWaits = of.NextWaits })
 		if !p.has("credit-for") && !p.has("initial") {

@@ -51,6 +51,7 @@ func TestParseLimitLike(t *testing.T) {
 		{"initial 0 with next-waits stays", "100/min", "5/min initial 0 debt 3 next-waits", "100/min initial 0 debt 3 next-waits"},
 		{"warm-up", "10/min", "5/min warm-up 4s burst 3", "10/min warm-up 4s"},
 		{"warm-up of its own", "10/min warm-up 1s", "5/min warm-up 4s", "10/min warm-up 1s"},
+		{"a debt that only the burst of a warm-up leaves room for", "5/us", "5/us warm-up 1us debt 316223999999999", "5/us warm-up 1us debt 316223999999999"},
 		{"no warm-up beside initial", "10/min initial 0", "5/min warm-up 4s", "10/min initial 0"},
 		{"no warm-up beside count-denied", "10/min count-denied", "5/min warm-up 4s", "10/min count-denied"},
 		{"initial does not fit a warm-up", "10/min warm-up 1s", "5/min initial 0", "10/min warm-up 1s"},
