@@ -55,8 +55,8 @@ type container struct {
 // hosts gives addresses of this machine to those that files name, such as redis:6379.
 type hosts map[string]string
 
-// replace returns a text with addresses of this machine: what a container listens to is at a free
-// port of loopback, the same one for the same text.
+// replace returns text with its host names and listen addresses replaced by addresses of this
+// machine. A listen address becomes a free port of loopback, recorded in h.
 func (h hosts) replace(t *testing.T, text string) string {
 	t.Helper()
 	var pairs []string

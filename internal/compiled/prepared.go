@@ -25,8 +25,8 @@ type Plan struct {
 // Kept holds a value for each [Prepared]. The zero value holds none.
 type Kept struct{ list atomic.Pointer[[]kept] } // the latest first
 
-// Prepared keeps a value that its owner, such as a Store, has derived from each Plan, for as
-// long as the Plan lives. The zero value is ready to use and safe for concurrent use. A Plan
+// Prepared maps each Plan to a value that its owner, such as a Store, derives from it. A value
+// lives as long as its Plan. The zero value is ready to use and safe for concurrent use. A Plan
 // refers to the Prepared itself, so it should be allocated apart from the other data of its
 // owner.
 type Prepared[T any] struct {

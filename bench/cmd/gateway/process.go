@@ -8,17 +8,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/sluicegate/sluice/bench/cputime"
 )
 
 // process is a server that was started to be measured.
@@ -106,45 +103,7 @@ func (p *process) stop() error {
 }
 
 // cpu returns the CPU time of the process and its children, in steps of 10 ms.
-func (p *process) cpu() (time.Duration, error) { return cpuOf(p.cmd.Process.Pid) }
-
-func cpuOf(pid int) (time.Duration, error) {
-	dir := filepath.Join("/proc", strconv.Itoa(pid))
-	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
-	if err != nil {
-		return 0, err
-	}
-	// The name in parentheses may hold anything; the fields begin behind it.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("%s/stat: %d fields", dir, len(fields))
-	}
-	var ticks int64
-	for _, f := range fields[11:13] { // user and system
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		ticks += n
-	}
-	all := time.Duration(ticks) * 10 * time.Millisecond
-	children, err := os.ReadFile(filepath.Join(dir, "task", strconv.Itoa(pid), "children"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
-	}
-	for child := range strings.FieldsSeq(string(children)) {
-		n, err := strconv.Atoi(child)
-		if err != nil {
-			return 0, err
-		}
-		more, err := cpuOf(n)
-		if err != nil {
-			return 0, err
-		}
-		all += more
-	}
-	return all, nil
-}
+func (p *process) cpu() (time.Duration, error) { return cputime.Of(p.cmd.Process.Pid) }
 
 // freePort returns an address on this machine that nobody listens at now.
 func freePort(ctx context.Context) (string, error) {

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +20,8 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/sluicegate/sluice/bench/cputime"
 )
 
 // limits are those of all servers. Nothing is denied, as the empty server denies nothing.
@@ -180,31 +181,10 @@ func ready(ctx context.Context, address string) (err error) {
 
 // cpu returns the CPU time that the server has used, and that of its Redis, in steps of 10 ms.
 func (s *server) cpu() (own, redis time.Duration, err error) {
-	if own, err = cpuOf(s.pid); err == nil && s.redis != nil {
-		redis, err = cpuOf(s.redis.pid)
+	if own, err = cputime.Of(s.pid); err == nil && s.redis != nil {
+		redis, err = cputime.Of(s.redis.pid)
 	}
 	return own, redis, err
-}
-
-func cpuOf(pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return 0, err
-	}
-	// The name in parentheses may hold anything; the fields begin behind it.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat: %d fields", pid, len(fields))
-	}
-	var ticks int64
-	for _, f := range fields[11:13] { // user and system
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond, nil
 }
 
 // redis is a server of Redis.

@@ -75,7 +75,8 @@ func TestConnections(t *testing.T) {
 	stats(2, 2)
 }
 
-// TestRoomForAll: dials at the same time all wait for the connections that one of them closes.
+// TestRoomForAll: while one dial closes idle connections, other dials wait for it instead of
+// failing.
 func TestRoomForAll(t *testing.T) {
 	up := strings.TrimPrefix(serve(t, http.NotFoundHandler()), "http://")
 	var idle []net.Conn

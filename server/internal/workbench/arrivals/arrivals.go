@@ -41,7 +41,7 @@ type Arrival struct {
 	Took    time.Duration
 	Key     string // of the column that Options.Key names
 	Cost    int64  // of the column that Options.Cost names
-	// Record is the decision in a line of sluice's decision log; nil for other logs.
+	// Record is the recorded decision if the log is sluice's decision log, nil otherwise.
 	Record *Record
 }
 
