@@ -32,7 +32,7 @@ const (
 
 	maxHeader    = 16 << 10         // bytes of a request's metadata
 	maxStreams   = 1000             // requests at once on a connection
-	window       = 1 << 20          // bytes on the way on a connection; a fixed number, else pings measure the connection all the time
+	window       = 1 << 20          // bytes of requests that a connection has sent and nobody has read; fixed, as a window that grows needs pings
 	leastPing    = 10 * time.Second // between two pings
 	idleTimeout  = 5 * time.Minute  // of a connection without requests, and until the first
 	beginTimeout = 10 * time.Second // for the first bytes of a connection
