@@ -170,7 +170,7 @@ func (r *release) offer(ctx context.Context) error {
 	if !r.publish {
 		return nil
 	}
-	fetch := []string{"fetch", "--quiet", r.source}
+	fetch := []string{"fetch", "--quiet", "--no-tags", r.source} // no others that point there
 	for _, m := range r.modules {
 		tag := path.Join(m, r.version)
 		fetch = append(fetch, "refs/tags/"+tag+":refs/tags/"+tag)

@@ -80,7 +80,9 @@ func TestPublish(t *testing.T) {
 	dir, origin := repository(t)
 	r := newRelease(t, dir, true)
 	for _, do := range []func() error{
-		func() error { return r.checkout(t.Context()) }, func() error { return r.tag(t.Context()) }, func() error { return r.offer(t.Context()) },
+		func() error { return r.checkout(t.Context()) }, func() error { return r.tag(t.Context()) },
+		func() error { git(t, r.source, "tag", "v1.99.0", "v1.2.3^{commit}"); return nil }, // as nextRoot
+		func() error { return r.offer(t.Context()) },
 	} {
 		if err := do(); err != nil {
 			t.Fatal(err)
