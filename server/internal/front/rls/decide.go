@@ -52,6 +52,7 @@ type descriptor struct {
 	unlimited bool
 	key       string
 	owner     string // of a slot
+	fresh     bool   // the owner has had no slot before the request
 	request   int    // the index of its request to the store
 	charge    int    // the index of its charge in that request
 	standing  standing
@@ -198,6 +199,11 @@ func (d *decision) one(k *descriptor, of *commonpb.RateLimitDescriptor) error {
 // count carries out the requests in one call to the store, and then acquires and releases slots.
 func (d *decision) count(ctx context.Context) error {
 	var err error
+	if d.joint >= 0 && d.slot != nil {
+		if err = d.renew(ctx, d.slot); err != nil {
+			return err
+		}
+	}
 	switch len(d.requests) {
 	case 0:
 	case 1:
