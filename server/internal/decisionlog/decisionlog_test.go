@@ -288,16 +288,31 @@ func TestWithoutRule(t *testing.T) {
 		event evaluate.Event
 		want  string
 	}{
-		{"allowed", evaluate.Event{Limit: minute, Charge: charge, Decision: sluice.Decision{Allowed: true, Remaining: 1}},
-			`[{"rule":"","limit":"d.minute: 3/min burst 3","mode":"enforced","key":"d|minute=a","cost":2,"verdict":"allowed","remaining":1,"binds":true}]`},
-		{"denied", evaluate.Event{Verdict: evaluate.Denied, Limit: minute, Charge: charge, Decision: denied},
-			`[{"rule":"","limit":"d.minute: 3/min burst 3","mode":"enforced","key":"d|minute=a","cost":2,"verdict":"denied","remaining":0,"retry_after_us":60000000,"binds":true}]`},
-		{"shadow", evaluate.Event{Limit: minute, Charge: charge, Violated: []string{"d.minute"}, Decision: sluice.Decision{Allowed: true, RetryAfter: time.Minute}},
-			`[{"rule":"","limit":"d.minute: 3/min burst 3","mode":"shadow","key":"d|minute=a","cost":2,"verdict":"denied","remaining":0,"retry_after_us":60000000}]`},
-		{"slots", evaluate.Event{Verdict: evaluate.Denied, Charge: charge, Violated: []string{"d.owner"}, Decision: denied},
-			`[{"rule":"","limit":"d.owner","mode":"enforced","key":"d|minute=a","cost":2,"verdict":"denied","remaining":0,"retry_after_us":60000000,"binds":true}]`},
-		{"failed", evaluate.Event{Verdict: evaluate.FailedClosed, Charge: charge, Err: io.ErrUnexpectedEOF},
-			`[{"rule":"","mode":"enforced","key":"d|minute=a","cost":2,"verdict":"failed","error":"unexpected EOF","binds":true}]`},
+		{
+			"allowed",
+			evaluate.Event{Limit: minute, Charge: charge, Decision: sluice.Decision{Allowed: true, Remaining: 1}},
+			`[{"rule":"","limit":"d.minute: 3/min burst 3","mode":"enforced","key":"d|minute=a","cost":2,"verdict":"allowed","remaining":1,"binds":true}]`,
+		},
+		{
+			"denied",
+			evaluate.Event{Verdict: evaluate.Denied, Limit: minute, Charge: charge, Decision: denied},
+			`[{"rule":"","limit":"d.minute: 3/min burst 3","mode":"enforced","key":"d|minute=a","cost":2,"verdict":"denied","remaining":0,"retry_after_us":60000000,"binds":true}]`,
+		},
+		{
+			"shadow",
+			evaluate.Event{Limit: minute, Charge: charge, Violated: []string{"d.minute"}, Decision: sluice.Decision{Allowed: true, RetryAfter: time.Minute}},
+			`[{"rule":"","limit":"d.minute: 3/min burst 3","mode":"shadow","key":"d|minute=a","cost":2,"verdict":"denied","remaining":0,"retry_after_us":60000000}]`,
+		},
+		{
+			"slots",
+			evaluate.Event{Verdict: evaluate.Denied, Charge: charge, Violated: []string{"d.owner"}, Decision: denied},
+			`[{"rule":"","limit":"d.owner","mode":"enforced","key":"d|minute=a","cost":2,"verdict":"denied","remaining":0,"retry_after_us":60000000,"binds":true}]`,
+		},
+		{
+			"failed",
+			evaluate.Event{Verdict: evaluate.FailedClosed, Charge: charge, Err: io.ErrUnexpectedEOF},
+			`[{"rule":"","mode":"enforced","key":"d|minute=a","cost":2,"verdict":"failed","error":"unexpected EOF","binds":true}]`,
+		},
 		{"nothing", evaluate.Event{}, ""},
 	} {
 		line := decisionlog.New(decisionlog.Options{Plain: true}).Append(nil, &front.Record{Ended: true, Event: c.event, Request: (&policy.Request{}).Attributes()})

@@ -50,7 +50,7 @@ func (r registrar) RegisterService(of *grpc.ServiceDesc, service any) {
 
 // timely returns a handler that ends a request whose message has not arrived in time.
 func timely(handle grpc.MethodHandler) grpc.MethodHandler {
-	return func(service any, ctx context.Context, read func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // the order of grpc
+	return func(service any, ctx context.Context, read func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
 		t, err := transportOf(ctx)
 		if err != nil {
 			return nil, err
