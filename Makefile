@@ -10,8 +10,10 @@ TOOL      := $(GO) tool -modfile=tools/go.mod
 # All modules. Those of a release come first, each behind those that it requires.
 PUBLISHED := . config redisstore/rueidisstore redisstore/goredis grpclimit metrics adapters server
 MODULES   := $(PUBLISHED) tests examples bench tools deploy server/internal/page/browser server/internal/front/rls/oracle
+# The module that sends one request after the other: the race detector would find nothing.
+ORACLE    := $(filter %/oracle,$(MODULES))
 # Modules tested two at a time, beside the root and the server: most of them wait for servers.
-PARTS     := $(filter-out . server bench tools deploy,$(MODULES))
+PARTS     := $(filter-out . server bench tools deploy $(ORACLE),$(MODULES))
 FUZZTIME  ?= 20s
 BENCH     ?= .
 SPECSTEPS ?= 10000000
@@ -30,6 +32,12 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) '-toolexec=env GOGC=400'
 # Packages that only compute, or start programs that are built already: each runs once,
 # without the race detector. All others run once, with it.
 PLAIN := algo|internal/spec
+# Long tests of the root's packages that compute on one goroutine, or run a suite again that also
+# runs with the race detector: with it they would take up to ten times as long.
+SERIAL_IN := ./memstore ./redisstore ./remote
+SERIAL := TestChangedWindowsEqualModel|TestEqualsModel|TestFloodBeforeDenial|TestFloodForgetsNoDeniedKey|TestFloodFreesNoLockedKey|$(\
+	)TestFloodWearsOutNoLimitWithoutAKey|TestRestingKeysKeepTheirSlots|TestRestoreForgetsNothing|TestStateBudget|$(\
+	)TestConformanceAtSetInstants|TestFlatTakesOfLogsEqualAlgo|TestScriptsEqualAlgo|TestSpecification|TestEfficiency
 # Packages of the root and of the server whose tests start servers, or sluice itself, and wait for
 # them, or that test tests, or all decisions.
 SLOW  := cmd/sluice|faults|tests/docs|internal/deploy|internal/gateway/attack|internal/nginx|internal/redistest|redisstore|internal/serve|internal/spec|storetest
@@ -57,7 +65,7 @@ test: ## run every test once, most with the race detector; installs what is miss
 .PHONY: test-library
 test-library:
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector" >&2)
-	$(GO) test $(RACE) $(NOVET) -p $(AT_ONCE) -shuffle=on -timeout 20m $$($(GO) list ./... | grep -vE '/($(PLAIN))$$')
+	$(GO) test $(RACE) $(NOVET) -p $(AT_ONCE) -shuffle=on -timeout 20m -skip '^($(SERIAL))$$' $$($(GO) list ./... | grep -vE '/($(PLAIN))$$')
 
 .PHONY: test-server
 test-server:
@@ -66,6 +74,7 @@ test-server:
 .PHONY: test-plain
 test-plain:
 	GOGC=400 nice -n 10 $(GO) test $(NOVET) -p 1 -shuffle=on -timeout 20m $$($(GO) list ./... | grep -E '/($(PLAIN))$$')
+	nice -n 10 $(GO) test $(NOVET) -p 1 -shuffle=on -timeout 20m -run '^($(SERIAL))$$' $(SERIAL_IN)
 
 .PHONY: test-parts
 test-parts:
@@ -73,6 +82,7 @@ test-parts:
 	$(if $(NOVET),,$(GO) -C bench vet ./...)
 	$(GO) -C bench build ./...
 	$(GO) -C bench test $(NOVET) ./alike ./cmd/... ./report
+	$(GO) -C $(ORACLE) test $(NOVET) ./...
 	$(GO) -C tools test ./...
 	$(GO) -C deploy test $(NOVET) -count=1 ./...
 
@@ -118,8 +128,8 @@ api: ## write docs/api.txt, which lists all that is exported
 lint: ## check style, layers and formatting
 	@renice -n 19 $$$$ >/dev/null; linter="$$($(TOOL) -n golangci-lint)"; flags="$$($(GO) env GOFLAGS)"; \
 	failed=0; lint() { (set -x; cd "$$1"; GOFLAGS="$$flags $$2" "$$linter" run --allow-parallel-runners ./...) || failed=1; }; \
-	for module in bench deploy; do lint "$$module" ""; done; \
-	for module in $(filter-out bench deploy tools,$(MODULES)); do lint "$$module" "$(RACE)"; done; exit $$failed
+	for module in bench deploy $(ORACLE); do lint "$$module" ""; done; \
+	for module in $(filter-out bench deploy tools $(ORACLE),$(MODULES)); do lint "$$module" "$(RACE)"; done; exit $$failed
 
 .PHONY: fmt
 fmt: ## format all Go code

@@ -48,7 +48,40 @@ func TestModules(t *testing.T) {
 	}
 }
 
-var assigned = regexp.MustCompile(`(?m)^(PUBLISHED|MODULES) *:= (.*)$`)
+// TestSerial: each test that the Makefile takes from the race detector is in a package that it
+// tests without, and in no other of the root.
+func TestSerial(t *testing.T) {
+	in := strings.Fields(variable(t, "SERIAL_IN"))
+	names := strings.Split(strings.Join(strings.Fields(strings.NewReplacer("$(\\", "", ")", "").Replace(variable(t, "SERIAL"))), ""), "|")
+	if len(names) < 2 {
+		t.Fatalf("the Makefile lists %q", names)
+	}
+	for _, name := range names {
+		var found []string
+		for dir, p := range load(t) {
+			if p.module != "." {
+				continue
+			}
+			files, err := filepath.Glob(filepath.Join(top, dir, "*_test.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range files {
+				if text, err := os.ReadFile(file); err != nil {
+					t.Fatal(err)
+				} else if strings.Contains(string(text), "\nfunc "+name+"(") {
+					found = append(found, "."+dir)
+				}
+			}
+		}
+		if len(found) != 1 || !slices.Contains(in, found[0]) {
+			t.Errorf("%s is in %q, and the Makefile tests %q without the race detector", name, found, in)
+		}
+	}
+}
+
+// A value may go on in the next line.
+var assigned = regexp.MustCompile(`(?m)^(PUBLISHED|MODULES|SERIAL_IN|SERIAL) *:= ((?:.*\\\n)*.*)$`)
 
 // modules returns the folders of all modules that the Makefile lists.
 func modules(t *testing.T) []string {

@@ -5,81 +5,71 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy/evaluate"
+	"github.com/sluicegate/sluice/server/internal/front"
 )
 
-const (
-	mostPlans = 4096 // that are kept, of all tokens together
-	newPlans  = 60   // a minute, of each token
-)
+const newPlans = 60 // limits that a token may bring in a minute, beside those that are kept
 
 // plans holds compiled limits that requests have brought. It is safe for concurrent use.
 type plans struct {
-	added *sluice.Limiter // by the names of tokens
-
-	mu    sync.Mutex
-	known map[string]*sluice.Plan // by scope and limits
+	added *sluice.Limiter                     // by the names of tokens
+	known front.Brought[string, *sluice.Plan] // by scope and limits
 }
 
 func newPlanCache(now func() time.Time) (*plans, error) {
 	store := memstore.New(memstore.Options{MaxKeys: 1 << 12, Now: now})
 	added, err := sluice.New(store, "new-limits", sluice.PerMinute(newPlans))
-	return &plans{added: added, known: make(map[string]*sluice.Plan)}, err
+	return &plans{added: added}, err
 }
 
 // scopeOf returns the scope of a token's request in the store. No rule and no other token can
 // have it, as names have no colon and no slash.
 func scopeOf(t *token, scope string) string { return "api:" + t.Name + "/" + scope }
 
-// of returns the plan of a request's limits.
-func (p *plans) of(ctx context.Context, t *token, q *request, at place, all *faults) (*sluice.Plan, *problem) {
+// of returns the plan of a request's limits. Without one, it has added their faults, or returns
+// the problem.
+func (p *plans) of(ctx context.Context, t *token, q *request, at place, all *faults) (plan *sluice.Plan, why *problem) {
 	scope := scopeOf(t, q.Scope)
-	id := scope + "\x00" + strings.Join(q.Limits, "\x00")
-	p.mu.Lock()
-	plan := p.known[id]
-	p.mu.Unlock()
-	if plan != nil {
-		return plan, nil
-	}
-	limits, before := make([]sluice.Limit, len(q.Limits)), len(*all)
-	for i, text := range q.Limits {
-		var err error
-		if limits[i], err = sluice.ParseLimit(text); err != nil {
-			all.add(at, fmt.Sprintf("limits[%d]", i), "%v", err)
+	plan, err := p.known.Of(scope+"\x00"+strings.Join(q.Limits, "\x00"), func() (plan *sluice.Plan, failed error) {
+		limits := make([]sluice.Limit, len(q.Limits))
+		for i, text := range q.Limits {
+			var err error
+			if limits[i], err = sluice.ParseLimit(text); err != nil {
+				all.add(at, fmt.Sprintf("limits[%d]", i), "%v", err)
+				failed = err
+			}
 		}
-	}
-	if len(*all) > before {
-		return nil, nil
-	}
-	plan, err := sluice.Compile(scope, limits...)
-	if err != nil {
-		all.add(at, "limits", "%v", err)
-		return nil, nil
-	}
-	if d, err := p.added.Take(ctx, t.Name, 1); err != nil || !d.Allowed {
-		why := refused(http.StatusTooManyRequests, refusedLimits, "this token has brought %d new limits in a minute; use few scopes and limits, and put what differs into the key", newPlans)
+		if failed != nil {
+			return nil, failed
+		}
+		if plan, failed = sluice.Compile(scope, limits...); failed != nil {
+			all.add(at, "limits", "%v", failed)
+			return nil, failed
+		}
+		d, err := p.added.Take(ctx, t.Name, 1)
+		if err == nil && d.Allowed {
+			return plan, nil
+		}
+		why = refused(http.StatusTooManyRequests, refusedLimits, "this token has brought %d new limits in a minute; use few scopes and limits, and put what differs into the key", newPlans)
 		why.Retry = max(millis(d.RetryAfter), 1000)
+		return nil, errTooMany
+	})
+	if err != nil {
 		return nil, why
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for id := range p.known { // any of them
-		if len(p.known) < mostPlans {
-			break
-		}
-		delete(p.known, id)
-	}
-	p.known[id] = plan
 	return plan, nil
 }
+
+var errTooMany = errors.New("too many new limits")
 
 // eventOf returns the event of the store's result for limits that a request has brought. They
 // fail open, as rules do by default.

@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/policy"
@@ -60,7 +61,7 @@ type Tokens = func(secret string) (name string, may func(operation, rule string)
 type RESP struct {
 	Tokens func(file string, p *policy.Policy) (Tokens, error) // reads a file
 
-	plans    plans
+	plans    front.Brought[terms, *sluice.Plan] // of CL.THROTTLE
 	refused  [refusals]atomic.Int64
 	clients  atomic.Int64 // connections so far
 	sessions sync.Pool    // of *session

@@ -5,49 +5,23 @@ package resp
 
 import (
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
-// mostPlans is how many limits that commands have brought are kept.
-const mostPlans = 4096
-
 // terms are the numbers of CL.THROTTLE before the quantity.
 type terms struct{ maxBurst, count, period int64 }
 
-// plans holds the compiled limits of CL.THROTTLE. It is safe for concurrent use.
-type plans struct {
-	mu    sync.RWMutex
-	known map[terms]*sluice.Plan
-}
-
-// of returns the plan of a limit.
-func (p *plans) of(t terms) (*sluice.Plan, error) {
-	p.mu.RLock()
-	plan := p.known[t]
-	p.mu.RUnlock()
-	if plan != nil {
-		return plan, nil
-	}
+// compile returns the plan of a limit.
+func (t terms) compile() (*sluice.Plan, error) {
 	if most := int64(sluice.MaxWindow / time.Second); t.period > most {
 		return nil, &sluice.LimitError{Field: "period", Problem: "is more than " + strconv.FormatInt(most, 10)}
 	}
-	plan, err := sluice.Compile(name, sluice.Limit{
+	return sluice.Compile(name, sluice.Limit{
 		Name: "throttle", Quota: t.count, Window: time.Duration(t.period) * time.Second, Burst: min(t.maxBurst, sluice.MaxQuota) + 1,
 	})
-	if err != nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.known) >= mostPlans || p.known == nil {
-		p.known = make(map[terms]*sluice.Plan)
-	}
-	p.known[t] = plan
-	return plan, nil
 }
 
 // throttle does CL.THROTTLE key max_burst count period [quantity].
@@ -68,7 +42,7 @@ func (s *session) throttle(args [][]byte) {
 	case !s.may("take", ""):
 		return
 	}
-	plan, err := s.front.resp.plans.of(t)
+	plan, err := s.front.resp.plans.Of(t, t.compile)
 	if err != nil {
 		s.fail(refusedCommand, "ERR %v", err)
 		return

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/server/internal/front"
 	"github.com/sluicegate/sluice/server/internal/front/rls/ratelimit"
 )
 
@@ -53,9 +53,7 @@ type limits struct {
 	*config.RLS
 	files *ratelimit.Config
 	known map[*ratelimit.Limit]*limit
-
-	mu   sync.RWMutex
-	came map[terms]*limit // that requests have brought
+	came  front.Brought[terms, *limit]
 }
 
 // terms are those of a limit that a request brings.
@@ -63,9 +61,6 @@ type terms struct {
 	unit           ratelimit.Unit
 	units, perUnit uint32
 }
-
-// mostBrought is how many limits that requests have brought are kept.
-const mostBrought = 4096
 
 // limit is a limit of the files, or one that a request brings.
 type limit struct {
@@ -151,19 +146,9 @@ func statedOf(l *sluice.Limit) *pb.RateLimitResponse_RateLimit {
 
 // brought returns a limit that a request brings.
 func (l *limits) brought(t terms) *limit {
-	l.mu.RLock()
-	of := l.came[t]
-	l.mu.RUnlock()
-	if of != nil {
-		return of
-	}
-	of = newLimit(&ratelimit.Limit{Path: "brought", Unit: t.unit, Units: t.units, PerUnit: t.perUnit}, l.Together)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.came) >= mostBrought || l.came == nil {
-		l.came = make(map[terms]*limit)
-	}
-	l.came[t] = of
+	of, _ := l.came.Of(t, func() (*limit, error) {
+		return newLimit(&ratelimit.Limit{Path: "brought", Unit: t.unit, Units: t.units, PerUnit: t.perUnit}, l.Together), nil
+	})
 	return of
 }
 

@@ -78,7 +78,7 @@ func TestTakenHits(t *testing.T) {
 	}
 }
 
-// TestManyBrought: however many limits requests bring, few are kept, and few statistics.
+// TestManyBrought: however many limits requests bring, there are few states and few statistics.
 func TestManyBrought(t *testing.T) {
 	t.Parallel()
 	for _, together := range []bool{false, true} {
@@ -90,7 +90,7 @@ func TestManyBrought(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.limits = &limits{RLS: &config.RLS{EnvoyNames: true, Together: together}, files: files}
-		for i := range mostSeries + mostBrought {
+		for i := range mostSeries + 4096 {
 			_, err := a.decide(t.Context(), &pb.RateLimitRequest{Domain: "d", Descriptors: []*commonpb.RateLimitDescriptor{{
 				Entries: []*commonpb.RateLimitDescriptor_Entry{{Key: "k", Value: fmt.Sprint(i)}},
 				Limit:   &commonpb.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: uint32(i), Unit: typepb.RateLimitUnit(1 + i%6)},
@@ -98,9 +98,6 @@ func TestManyBrought(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-		}
-		if n := len(a.limits.came); n > mostBrought {
-			t.Errorf("together %v: %d limits are kept", together, n)
 		}
 		if n := a.statistics.series.Load(); n != mostSeries+1 {
 			t.Errorf("together %v: %d series", together, n)

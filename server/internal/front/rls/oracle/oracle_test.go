@@ -271,9 +271,7 @@ func TestOracle(t *testing.T) {
 		reference.SetConfig(update{c}, false)
 		clear(held)
 		for range requests {
-			for at.now += int64(w.IntN(3)) * int64(w.IntN(5000)); collides(at.now); {
-				at.now++
-			}
+			at.now = apart(at.now + int64(w.IntN(3))*int64(w.IntN(5000)))
 			q := w.request()
 			want, theirErr := reference.ShouldRateLimit(t.Context(), q)
 			got, ourErr := ours.(pb.RateLimitServiceServer).ShouldRateLimit(t.Context(), q)
@@ -299,16 +297,17 @@ func TestOracle(t *testing.T) {
 	t.Logf("%d of %d files accepted, %d requests, %d denied", accepted, files, asked, over)
 }
 
-// collides reports whether two units have a window that begins at the same second: their counters
-// have the same key in Redis.
-func collides(now int64) bool {
-	seen := make(map[int64]bool)
-	for _, window := range []int64{1, 60, 3600, 86400, 604800, 2592000, 31536000} {
-		start := now - now%window
-		if seen[start] {
-			return true
+// apart returns the first second from now on at which no two units have windows that began at
+// the same second: their counters would have the same key in Redis.
+func apart(now int64) int64 {
+	units := []int64{1, 60, 3600, 86400, 604800, 2592000, 31536000}
+	for i := 0; i < len(units); i++ {
+		for _, short := range units[:i] {
+			if now%short == now%units[i] {
+				now, i = now-now%short+short, 0
+				break
+			}
 		}
-		seen[start] = true
 	}
-	return false
+	return now
 }
