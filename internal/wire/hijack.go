@@ -6,6 +6,7 @@ package wire
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 )
@@ -44,7 +45,7 @@ func (c *earlyConn) CloseWrite() error { return CloseWrite(c.Conn) }
 
 // CloseWrite closes the sending side of a connection. It fails if the connection cannot do
 // that.
-func CloseWrite(conn net.Conn) error {
+func CloseWrite(conn io.Closer) error {
 	half, ok := conn.(interface{ CloseWrite() error })
 	if !ok {
 		return fmt.Errorf("close write: %T cannot be half closed", conn)

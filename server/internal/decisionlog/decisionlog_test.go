@@ -24,6 +24,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/decisionlog"
 	"github.com/sluicegate/sluice/server/internal/front"
 	"github.com/sluicegate/sluice/server/internal/front/proxy"
@@ -273,6 +274,52 @@ func TestLines(t *testing.T) {
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: got %v, want %v", c.what, c.got, c.want)
+		}
+	}
+}
+
+// TestWithoutRule: a limit of no rule, such as one of a file, has an entry.
+func TestWithoutRule(t *testing.T) {
+	minute := sluice.Must(sluice.Compile("s", sluice.PerMinute(3).WithName("d.minute"))).Term(0)
+	charge := sluice.Charge{Key: "d|minute=a", Cost: 2}
+	denied := sluice.Decision{RetryAfter: time.Minute}
+	for _, c := range []struct {
+		what  string
+		event evaluate.Event
+		want  string
+	}{
+		{
+			"allowed",
+			evaluate.Event{Limit: minute, Charge: charge, Decision: sluice.Decision{Allowed: true, Remaining: 1}},
+			`[{"rule":"","limit":"d.minute: 3/min burst 3","mode":"enforced","key":"d|minute=a","cost":2,"verdict":"allowed","remaining":1,"binds":true}]`,
+		},
+		{
+			"denied",
+			evaluate.Event{Verdict: evaluate.Denied, Limit: minute, Charge: charge, Decision: denied},
+			`[{"rule":"","limit":"d.minute: 3/min burst 3","mode":"enforced","key":"d|minute=a","cost":2,"verdict":"denied","remaining":0,"retry_after_us":60000000,"binds":true}]`,
+		},
+		{
+			"shadow",
+			evaluate.Event{Limit: minute, Charge: charge, Violated: []string{"d.minute"}, Decision: sluice.Decision{Allowed: true, RetryAfter: time.Minute}},
+			`[{"rule":"","limit":"d.minute: 3/min burst 3","mode":"shadow","key":"d|minute=a","cost":2,"verdict":"denied","remaining":0,"retry_after_us":60000000}]`,
+		},
+		{
+			"slots",
+			evaluate.Event{Verdict: evaluate.Denied, Charge: charge, Violated: []string{"d.owner"}, Decision: denied},
+			`[{"rule":"","limit":"d.owner","mode":"enforced","key":"d|minute=a","cost":2,"verdict":"denied","remaining":0,"retry_after_us":60000000,"binds":true}]`,
+		},
+		{
+			"failed",
+			evaluate.Event{Verdict: evaluate.FailedClosed, Charge: charge, Err: io.ErrUnexpectedEOF},
+			`[{"rule":"","mode":"enforced","key":"d|minute=a","cost":2,"verdict":"failed","error":"unexpected EOF","binds":true}]`,
+		},
+		{"nothing", evaluate.Event{}, ""},
+	} {
+		line := decisionlog.New(decisionlog.Options{Plain: true}).Append(nil, &front.Record{Ended: true, Event: c.event, Request: (&policy.Request{}).Attributes()})
+		decode(t, line)
+		_, got, _ := strings.Cut(strings.TrimSuffix(string(line), "}\n"), `,"rules":`)
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.what, got, c.want)
 		}
 	}
 }

@@ -42,6 +42,8 @@ func (e *Encoder) Append(b []byte, r *front.Record) []byte {
 	b = appendUpstream(b, r.Upstream)
 	if v := r.Event.Evaluated; v != nil {
 		b = e.appendRules(b, from, v)
+	} else if r.Event.Charge.Key != "" {
+		b = e.appendLimit(b, &r.Event)
 	}
 	return append(b, "}\n"...)
 }
@@ -129,6 +131,31 @@ func (e *Encoder) appendRules(b []byte, from int, v *evaluate.Verdict) []byte {
 		l.b = appendNumber(l.b, `,"rules_cut":`, int64(l.cut))
 	}
 	return l.b
+}
+
+// appendLimit appends the entry of the limit that binds, which no rule has: one of a file, or of
+// the request itself.
+func (e *Encoder) appendLimit(b []byte, ev *evaluate.Event) []byte {
+	b = append(b, `,"rules":[{"rule":""`...)
+	switch {
+	case ev.Limit != nil: // not cached, as a request may bring it
+		b = appendField(b, `,"limit":`, ev.Limit.Limit.String(), mostName)
+	case len(ev.Violated) > 0: // of slots
+		b = appendField(b, `,"limit":`, ev.Violated[0], mostName)
+	}
+	d := &ev.Decision
+	o := sluice.Outcome{Allowed: ev.Verdict.Passes(), TooLarge: d.TooLarge, Remaining: d.Remaining, RetryAfter: d.RetryAfter}
+	mode, end := "enforced", `,"binds":true}]`
+	switch {
+	case d.Degraded:
+		mode = "degraded"
+	case o.Allowed && len(ev.Violated) > 0:
+		mode, end, o.Allowed = "shadow", "}]", false
+	}
+	b = append(append(append(b, `,"mode":"`...), mode...), '"')
+	l := rules{b: appendNumber(e.appendKey(b, ev.Charge.Key), `,"cost":`, ev.Charge.Cost)}
+	l.result(ev.Limit, &o, ev.Err)
+	return append(l.b, end...)
 }
 
 // named appends a rule that applies but decides nothing before the response.

@@ -123,7 +123,8 @@ func New(to string, opts Options) (*Gateway, error) {
 // handler around it awaits the response and the request was sent whole, the exchange with the
 // upstream then continues without a client: see [Options]. On a connection that switched
 // protocol each side may end its own direction: ServeHTTP blocks until both have, one is gone,
-// or the request's context ends.
+// the upstream has been silent for ten minutes after the client's end, or the request's context
+// ends.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if up := r.Header["Upgrade"]; len(up) > 0 && strings.ContainsFunc(up[0], func(c rune) bool { return c < ' ' || c > '~' }) {
 		writeProblem(w, http.StatusBadRequest, "the field Upgrade does not name a protocol")

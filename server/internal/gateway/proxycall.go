@@ -57,10 +57,17 @@ func (p *proxyCall) RoundTrip(r *http.Request) (*http.Response, error) {
 	} else {
 		r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: p.connected}))
 	}
+	var resp *http.Response
+	var err error
 	if p.detachable {
-		return p.gateway.detached.roundTrip(p, r)
+		resp, err = p.gateway.detached.roundTrip(p, r)
+	} else {
+		resp, err = p.gateway.transport.RoundTrip(r)
 	}
-	return p.gateway.transport.RoundTrip(r)
+	if err == nil {
+		boundHalfOpen(resp)
+	}
+	return resp, err
 }
 
 // connected is called when there is a connection for the request, by the goroutine

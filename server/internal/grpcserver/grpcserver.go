@@ -36,6 +36,8 @@ const (
 	leastPing    = 10 * time.Second // between two pings
 	idleTimeout  = 5 * time.Minute  // of a connection without requests, and until the first
 	beginTimeout = 10 * time.Second // for the first bytes of a connection
+
+	messageTimeout = 10 * time.Second // for the message of a unary request, from its header to its end
 )
 
 // workers is the number of goroutines that serve one request after the other. Further requests at
@@ -70,8 +72,9 @@ func New(http HTTP, register func(grpc.ServiceRegistrar)) *Server {
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}),
 		grpc.StaticConnWindowSize(window), grpc.UnaryInterceptor(s.count), grpc.NumStreamWorkers(workers),
 	)
-	register(s.server)
-	healthpb.RegisterHealthServer(s.server, s.health)
+	services := registrar{s.server}
+	register(services)
+	healthpb.RegisterHealthServer(services, s.health)
 	reflection.Register(s.server)
 	return s
 }
@@ -86,6 +89,9 @@ func (s *Server) count(ctx context.Context, q any, _ *grpc.UnaryServerInfo, hand
 // stream serves a stream of health or reflection, which its client may keep open for long, until
 // the Server is shut down.
 func (s *Server) stream(service any, of grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	if _, err := transportOf(of.Context()); err != nil {
+		return err
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- handle(service, of) }()
 	select {

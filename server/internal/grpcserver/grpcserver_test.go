@@ -27,12 +27,18 @@ import (
 	"github.com/sluicegate/sluice/server/internal/httpserver"
 )
 
-// start serves health and reflection at a free port.
-func start(t *testing.T) (*grpcserver.Server, *grpc.ClientConn) {
-	t.Helper()
+// server returns a Server of health and reflection.
+func server() *grpcserver.Server {
 	none := httpserver.New(http.NotFoundHandler(), &httpserver.Bounds{Log: slog.New(slog.DiscardHandler), Lingering: gateway.NewLingering(10)})
 	s := grpcserver.New(none, func(grpc.ServiceRegistrar) {})
 	s.Serves()
+	return s
+}
+
+// start serves health and reflection at a free port.
+func start(t *testing.T) (*grpcserver.Server, *grpc.ClientConn) {
+	t.Helper()
+	s := server()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -115,6 +115,7 @@ func read(s signal, path string) (*environment, error) {
 	case traces:
 		e.numbers(math.MaxInt32, "milliseconds", "OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_EXPORT_TIMEOUT")
 		e.numbers(maxSize, "spans", "OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE")
+		e.sampler()
 	case metrics:
 		e.numbers(math.MaxInt32, "milliseconds", "OTEL_METRIC_EXPORT_INTERVAL", "OTEL_METRIC_EXPORT_TIMEOUT")
 		const name = general + "METRICS_TEMPORALITY_PREFERENCE"
@@ -155,6 +156,23 @@ func (e *environment) numbers(most int64, unit string, names ...string) {
 func (e *environment) number(name, text string, most int64, unit string) {
 	if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < 1 || n > most {
 		e.fault(name, "%q must be 1 to %d %s", text, most, unit)
+	}
+}
+
+// samplers are those of OpenTelemetry. Those of a ratio have an argument.
+var samplers = []string{"", "always_on", "always_off", "parentbased_always_on", "parentbased_always_off", "traceidratio", "parentbased_traceidratio"}
+
+// sampler checks the choice of spans.
+func (e *environment) sampler() {
+	const name = "OTEL_TRACES_SAMPLER"
+	kind := strings.ToLower(strings.TrimSpace(os.Getenv(name)))
+	if !slices.Contains(samplers, kind) {
+		e.fault(name, "%q is not supported; use %s or %s", kind, strings.Join(samplers[1:6], ", "), samplers[6])
+	}
+	text := strings.TrimSpace(os.Getenv(name + "_ARG"))
+	ratio, err := strconv.ParseFloat(text, 64)
+	if valid := err == nil && ratio >= 0 && ratio <= 1; strings.HasSuffix(kind, "traceidratio") && text != "" && !valid {
+		e.fault(name+"_ARG", "%q must be 0 to 1", text)
 	}
 }
 

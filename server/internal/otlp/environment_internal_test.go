@@ -109,3 +109,35 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestSampler: a sampler that OpenTelemetry ignores is a fault.
+func TestSampler(t *testing.T) {
+	for _, c := range []struct{ sampler, arg, want string }{
+		{"", "2", ""},
+		{" ALWAYS_ON ", "2", ""},
+		{"always_off", "", ""},
+		{"parentbased_always_on", "", ""},
+		{"parentbased_always_off", "", ""},
+		{"traceidratio", "", ""},
+		{"traceidratio", " 0.25 ", ""},
+		{"parentbased_traceidratio", "1", ""},
+		{"parentbased_traceidratio", "1.1", `otlp: OTEL_TRACES_SAMPLER_ARG: "1.1" must be 0 to 1`},
+		{"traceidratio", "-0.1", `otlp: OTEL_TRACES_SAMPLER_ARG: "-0.1" must be 0 to 1`},
+		{"traceidratio", "NaN", `otlp: OTEL_TRACES_SAMPLER_ARG: "NaN" must be 0 to 1`},
+		{"traceidratio", "10%", `otlp: OTEL_TRACES_SAMPLER_ARG: "10%" must be 0 to 1`},
+		{"jaeger_remote", "", `otlp: OTEL_TRACES_SAMPLER: "jaeger_remote" is not supported; use always_on, always_off, parentbased_always_on, parentbased_always_off, traceidratio or parentbased_traceidratio`},
+	} {
+		t.Setenv("OTEL_TRACES_SAMPLER", c.sampler)
+		t.Setenv("OTEL_TRACES_SAMPLER_ARG", c.arg)
+		text := ""
+		if _, err := read(traces, "/"); err != nil {
+			text = err.Error()
+		}
+		if text != c.want {
+			t.Errorf("%q, %q: %q, want %q", c.sampler, c.arg, text, c.want)
+		}
+		if _, err := read(metrics, "/"); err != nil {
+			t.Errorf("metrics: %v", err)
+		}
+	}
+}

@@ -9,6 +9,7 @@
 //	OTEL_EXPORTER_OTLP_HEADERS, _TIMEOUT, _COMPRESSION, _CERTIFICATE, _CLIENT_CERTIFICATE, _CLIENT_KEY
 //	OTEL_TRACES_EXPORTER, OTEL_METRICS_EXPORTER                         otlp, or none
 //	OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES                         the service
+//	OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG                        the traces that are sent
 //	OTEL_BSP_*                                                          size and interval of batches of spans
 //	OTEL_METRIC_EXPORT_INTERVAL, _TIMEOUT                               of metrics
 //

@@ -550,6 +550,9 @@ func TestAPIKeys(t *testing.T) {
 	if a := api.allowed(t, "/v1/take", `{"rule": "few", "cost": 10}`); a.Remaining != 80 {
 		t.Errorf("got %+v", a)
 	}
+	if a := api.allowed(t, "/v1/take", `{"all": true, "requests": [{"rule": "few", "cost": 10}]}`); a.Results[0].Remaining != 70 {
+		t.Errorf("got %+v", a)
+	}
 	a := api.denied(t, "/v1/take", `{"rule": "few", "cost": 20}`)
 	if a.Hold != "differs" || len(a.Violated) > 0 || strings.Contains(a.Body, "remaining") {
 		t.Errorf("got %+v", a)

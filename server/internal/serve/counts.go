@@ -4,6 +4,9 @@
 package serve
 
 import (
+	"slices"
+
+	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/metrics"
 	"github.com/sluicegate/sluice/server/internal/tally"
@@ -29,5 +32,12 @@ func (s *runtime) heldBack() metrics.Held {
 		InFlight: held.InFlight,
 		Requests: held.Held, Full: held.Full, ShareFull: held.ShareFull,
 		ReadAhead: kept, Stopped: stopped,
+	}
+}
+
+// envoyStatistics passes the statistics of Envoy's service to put while a listener has envoy_names.
+func (s *runtime) envoyStatistics(put func(name string, value int64, labels ...string)) {
+	if slices.ContainsFunc(s.current.Load().config.Listen, func(l config.Listener) bool { return l.RLS.EnvoyNames }) {
+		s.rls.Statistics.Each(put)
 	}
 }

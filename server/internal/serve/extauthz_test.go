@@ -88,6 +88,12 @@ rules:
 			t.Errorf("request %d: %v, want %d %q", i+1, got, step.status, step.body)
 		}
 	}
+	for i := range 20 { // the name in lower case counts
+		names := fields{"Tenant": "same", "tenant": fmt.Sprint("of its own ", i), "TENANT": "same"}
+		if got, err := c.Check(t.Context(), described("GET", "/tenant", "192.0.2.1", nil, names)); err != nil || got.GetDeniedResponse() != nil {
+			t.Errorf("request %d with names that differ in letter case: %v, %v", i, got, err)
+		}
+	}
 	ok, err := c.Check(t.Context(), described("GET", "/api/", "192.0.2.7", nil, nil))
 	if err != nil {
 		t.Fatal(err)

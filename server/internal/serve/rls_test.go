@@ -108,6 +108,33 @@ rules: []
 	}
 }
 
+// TestRLSStatisticsEnd: the metrics under Envoy's names end with envoy_names.
+func TestRLSStatisticsEnd(t *testing.T) {
+	t.Parallel()
+	limits := filepath.Join(t.TempDir(), "limits.yaml")
+	testkit.WriteFile(t, limits, fmt.Sprintf(rlsLimits, 3))
+	yaml := fmt.Sprintf("listen: {address: %q, serve: rls, rls: {files: %q, envoy_names: true}}\nrules: []\n", testkit.FreeAddress(t), limits)
+	s := servetest.Start(t, yaml)
+	if _, err := askRLS(t, dialRLS(t, s.URL, insecure.NewCredentials())); err != nil {
+		t.Fatal(err)
+	}
+	series := func() (n int) {
+		for name := range s.Metrics(t) {
+			if strings.HasPrefix(name, "ratelimit_service_") {
+				n++
+			}
+		}
+		return n
+	}
+	if n := series(); n == 0 {
+		t.Error("no series")
+	}
+	s.ChangeTo(t, strings.ReplaceAll(yaml, "envoy_names: true", "envoy_names: false"))
+	if n := series(); n != 0 {
+		t.Errorf("%d series", n)
+	}
+}
+
 // TestRLSOwn: limits of other kinds, slots, and charges of all or none are decided by both stores,
 // on all nodes alike.
 func TestRLSOwn(t *testing.T) {

@@ -199,7 +199,7 @@ func (s *server) wire(ctx context.Context) error {
 	s.metrics.WatchRefused("api", "Calls of the API that were not answered: without a valid token, of an operation that the token or the API does not have, with a body that is too large or no JSON, with faults, or with more new limits than a token may bring.", s.runtime.api.Refused)
 	s.metrics.WatchRefused("check", "Sub-requests of proxies that were not decided: of a peer that is not trusted, or without a valid description of the client's request.", s.runtime.check.Refused)
 	s.metrics.WatchRefused("resp", "Commands of the Redis protocol that were refused: without a valid token, of an operation or rule that the token does not have, unknown or with a fault; and connections that were closed: from a network that is not admitted, with bytes that are no command or more than are accepted, with no command, with half a command, with answers that were not read.", s.runtime.resp.Refused)
-	s.metrics.WatchEnvoy(s.runtime.rls.Statistics.Each)
+	s.metrics.WatchEnvoy(s.runtime.envoyStatistics)
 	s.metrics.WatchCertificates(s.listeners.certificates)
 	s.exported, err = otlp.NewMetrics(ctx, s.metrics.Gatherer(), s.Log)
 	return err

@@ -284,7 +284,10 @@ func (c *call) resolve(ctx context.Context, b *body, id string) *problem {
 			q.hold = &sluice.Hold{ID: c.token.Name + "/hold/" + q.ID, TTL: millisOf(q.TTL, 0), Retry: q.Retry}
 		case id != "":
 			of := "/take/"
-			if b.Requests != nil && !b.All { // else all of the batch is one hold
+			switch {
+			case b.All: // all of the batch is one hold
+				of = "/take-all/"
+			case b.Requests != nil:
 				of = fmt.Sprintf("/take[%d]/", i)
 			}
 			q.hold = &sluice.Hold{ID: c.token.Name + of + id, TTL: millisOf(b.Remember, remember), Settled: true}

@@ -121,6 +121,7 @@ func TestTokenFaults(t *testing.T) {
 		of + `"rules": []}]}`:      "tokens[0].rules is an empty list; leave it out, or name rules",
 		of + `"operations": []}]}`: "tokens[0].operations is an empty list; leave it out, or name operations",
 		of + `"rules": ["nix"]}]}`: `tokens[0].rules[0] is "nix", which is no rule of this listener`,
+		of + `"Rules": ["a"]}]}`:   "tokens[0].Rules is no field of this call",
 		`{`:                        "tokens.json: is not JSON",
 	} {
 		file := filepath.Join(t.TempDir(), "tokens.json")

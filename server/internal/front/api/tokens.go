@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -64,21 +65,25 @@ func readTokens(file string, p *policy.Policy) ([]token, error) {
 		return nil, fmt.Errorf("tokens_file: %w; write a file of tokens there that can be read, or name another", err)
 	}
 	var of struct {
-		Tokens []token `json:"tokens"`
+		Tokens []json.RawMessage `json:"tokens"`
 	}
 	var all faults
 	if decodeInto(document, &of, place{}, &all) && len(of.Tokens) == 0 {
 		all.add(place{}, "tokens", `is empty; list at least one, such as {"name": "shop", "secret": "…"}`)
 	}
-	for i := range of.Tokens {
-		t, at := &of.Tokens[i], place{"tokens", i}
+	tokens := make([]token, len(of.Tokens))
+	for i := range tokens {
+		t, at := &tokens[i], place{"tokens", i}
+		if !decodeInto(of.Tokens[i], t, at, &all) {
+			continue
+		}
 		t.check(at, p, &all)
-		if slices.ContainsFunc(of.Tokens[:i], func(o token) bool { return o.Name == t.Name || len(t.hash) > 0 && string(o.hash) == string(t.hash) }) {
+		if slices.ContainsFunc(tokens[:i], func(o token) bool { return o.Name == t.Name || len(t.hash) > 0 && string(o.hash) == string(t.hash) }) {
 			all.add(at, "", "has the name or the secret of a token before it; choose another")
 		}
 	}
 	if len(all) == 0 {
-		return of.Tokens, nil
+		return tokens, nil
 	}
 	lines := make([]string, len(all))
 	for i, f := range all {

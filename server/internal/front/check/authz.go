@@ -117,8 +117,9 @@ func requestOf(ctx context.Context, described *authpb.AttributeContext) (*http.R
 			add(h.GetKey(), h.GetValue())
 		}
 	}
-	for name, value := range described.GetContextExtensions() {
-		header.Set(contextField+name, value)
+	extensions := described.GetContextExtensions()
+	for _, name := range slices.Sorted(maps.Keys(extensions)) { // of names that differ in letter case the last one counts
+		header.Set(contextField+name, extensions[name])
 	}
 	u, host, f := targetOf(of.GetPath(), of.GetHost())
 	if f != nil {

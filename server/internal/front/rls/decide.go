@@ -52,6 +52,7 @@ type descriptor struct {
 	unlimited bool
 	key       string
 	owner     string // of a slot
+	fresh     bool   // the owner has had no slot before the request
 	request   int    // the index of its request to the store
 	charge    int    // the index of its charge in that request
 	standing  standing
@@ -198,6 +199,11 @@ func (d *decision) one(k *descriptor, of *commonpb.RateLimitDescriptor) error {
 // count carries out the requests in one call to the store, and then acquires and releases slots.
 func (d *decision) count(ctx context.Context) error {
 	var err error
+	if d.joint >= 0 && d.slot != nil {
+		if err = d.renew(ctx, d.slot); err != nil {
+			return err
+		}
+	}
 	switch len(d.requests) {
 	case 0:
 	case 1:
@@ -230,7 +236,7 @@ func (d *decision) count(ctx context.Context) error {
 // recordAll records each descriptor that has a limit, or the request if none has.
 func (d *decision) recordAll(ctx context.Context, from string, began time.Time, err error) {
 	d.recordRules(ctx, from, began)
-	alone := len(d.ruled) == 0
+	alone, of := len(d.ruled) == 0, asked{ratelimit.HostOf(d.request.GetDomain())}
 	for i := range d.descriptors {
 		k := &d.descriptors[i]
 		if k.limit == nil {
@@ -254,10 +260,10 @@ func (d *decision) recordAll(ctx context.Context, from string, began time.Time, 
 				e.Verdict = evaluate.Denied
 			}
 		}
-		d.record(ctx, from, began, &e, asked{}, k.key)
+		d.record(ctx, from, began, &e, of, k.key)
 	}
 	if alone {
-		d.record(ctx, from, began, &evaluate.Event{}, asked{}, d.request.GetDomain())
+		d.record(ctx, from, began, &evaluate.Event{}, of, d.request.GetDomain())
 	}
 }
 
@@ -294,13 +300,13 @@ func (a *active) record(ctx context.Context, from string, began time.Time, e *ev
 // method is the method of records.
 const method = "ShouldRateLimit"
 
-// asked are the attributes of a request, of which it has none that a rule could use.
-type asked struct{}
+// asked are the attributes of a request. Its host is the domain.
+type asked struct{ host string }
 
 var _ policy.Attributes = asked{}
 
 func (asked) Method() string                  { return method }
-func (asked) Host() string                    { return "" }
+func (a asked) Host() string                  { return a.host }
 func (asked) Path() string                    { return "" }
 func (asked) Header(string) []string          { return nil }
 func (asked) Query(string) ([]string, error)  { return nil, nil }

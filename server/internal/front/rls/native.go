@@ -45,7 +45,6 @@ func newRules(s *front.Snapshot) (*rules, error) {
 // ruled is a descriptor that at least one rule matches. It is its attributes.
 type ruled struct {
 	asked
-	host    string
 	entries []*commonpb.RateLimitDescriptor_Entry
 	value   [1]string
 
@@ -55,8 +54,6 @@ type ruled struct {
 	call    evaluate.Call
 	room    sluice.Outcomes
 }
-
-func (r *ruled) Host() string { return r.host }
 
 // Descriptor returns the entries of a [policy.Descriptor] part.
 func (r *ruled) Descriptor(key string) ([]string, int) {

@@ -338,6 +338,29 @@ func TestSlotBesideHits(t *testing.T) {
 	})
 }
 
+// TestSlotsOfDeniedRequest: a request that is denied keeps no slot that it has acquired, but those
+// that its owner held before.
+func TestSlotsOfDeniedRequest(t *testing.T) {
+	t.Parallel()
+	b := start(t, withOwn(t, false))
+	b.steps([]step{
+		{0, "2*user=full,owner=0", "OK ok:0"},
+		{0, "user=a,owner=1 user=b,owner=1 user=full,owner=1", "OVER ok:2 ok:2 over:0"},
+		{0, "0*user=a,owner=2 0*user=b,owner=2", "OK ok:2 ok:2"},
+		{0, "user=a,owner=1", "OK ok:1"},
+		{0, "user=a,owner=1 user=b,owner=1 user=full,owner=1", "OVER ok:1 ok:2 over:0"},
+		{0, "0*user=a,owner=2 0*user=b,owner=2", "OK ok:1 ok:2"},
+		{0, "user=a,owner=1 user=b,owner=1", "OK ok:1 ok:1"},
+	})
+	b = startRules(t, withOwn(t, true))
+	b.steps([]step{
+		{0, "own=bob day=a user=a,owner=1", "OK ok:0 ok:9 ok:1"},
+		{0, "own=bob day=a user=b,owner=1", "OVER over:0 ok:8 ok:2"}, // the rule denies
+		{0, "own=bob day=a user=a,owner=1", "OVER over:0 ok:7 ok:1"},
+		{0, "0*user=a,owner=2 0*user=b,owner=2", "OK ok:1 ok:2"},
+	})
+}
+
 // recorded returns the records.
 func (b *bed) recorded() []front.Record {
 	b.mu.Lock()

@@ -87,9 +87,6 @@ func (l *listener) Prepare(s *front.Snapshot) (use func(), err error) {
 	return func() {
 		l.current.Store(a)
 		l.statistics.add(loadSuccess)
-		if s.Listener.RLS.EnvoyNames {
-			l.statistics.shown.Store(true)
-		}
 		l.Serves("ratelimit", pb.RateLimitService_ServiceDesc.ServiceName)
 	}, nil
 }

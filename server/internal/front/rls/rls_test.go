@@ -527,7 +527,7 @@ func TestRecords(t *testing.T) {
 		if i >= 2 {
 			wantKey, wantVerdict, wantLimit = "d|hour=x", evaluate.Allowed, "d.hour"
 		}
-		if r.Event.Charge.Key != wantKey || r.Event.Verdict != wantVerdict || r.Event.Limit.Name != wantLimit || r.Ended != (i%2 == 1) || r.Front != "rls" {
+		if r.Event.Charge.Key != wantKey || r.Event.Verdict != wantVerdict || r.Event.Limit.Name != wantLimit || r.Ended != (i%2 == 1) || r.Front != "rls" || r.Host != "d" {
 			t.Errorf("%d: %+v", i, r)
 		}
 	}

@@ -11,16 +11,12 @@ import (
 )
 
 // hold acquires, releases and looks at the slots of owners, in the order of the descriptors. A
-// request that is denied acquires none from there on.
+// request that is denied acquires none from there on, and those that it has acquired are released.
 func (d *decision) hold(ctx context.Context) error {
 	for i := range d.descriptors {
 		k := &d.descriptors[i]
 		if k.limit == nil || k.limit.Slots.Cap == 0 || k.standing.taken != nil {
 			continue
-		}
-		store, ok := d.Store.(sluice.SlotStore)
-		if !ok {
-			return sluice.ErrNoSlots
 		}
 		op := sluice.SlotAcquire
 		switch {
@@ -31,7 +27,12 @@ func (d *decision) hold(ctx context.Context) error {
 		case d.denied():
 			op = sluice.SlotPeek
 		}
-		s, err := store.Slot(ctx, k.askSlot(op))
+		if op == sluice.SlotAcquire {
+			if err := d.renew(ctx, k); err != nil {
+				return err
+			}
+		}
+		s, err := d.askSlot(ctx, k, op)
 		if err != nil {
 			return err
 		}
@@ -39,7 +40,48 @@ func (d *decision) hold(ctx context.Context) error {
 			k.hits = 0
 		}
 	}
+	if !d.denied() {
+		return nil
+	}
+	for i := range d.descriptors {
+		k := &d.descriptors[i]
+		if !k.fresh || k.standing.taken == nil || !k.standing.taken.Allowed {
+			continue
+		}
+		s, err := d.askSlot(ctx, k, sluice.SlotRelease)
+		if err != nil {
+			return err
+		}
+		k.held(&s)
+		k.hits = 0
+	}
 	return nil
+}
+
+// renew renews the slot of an owner before it is acquired, and records whether the owner has none
+// yet, if the request may be denied afterwards.
+func (d *decision) renew(ctx context.Context, k *descriptor) error {
+	owners := 0
+	for i := range d.descriptors {
+		if other := &d.descriptors[i]; other.limit != nil && other.limit.Slots.Cap > 0 {
+			owners++
+		}
+	}
+	if owners == 1 && (k != d.slot || len(d.ruled) == 0) {
+		return nil
+	}
+	s, err := d.askSlot(ctx, k, sluice.SlotRenew)
+	k.fresh = err == nil && !s.Allowed
+	return err
+}
+
+// askSlot asks the store about a descriptor's slot.
+func (d *decision) askSlot(ctx context.Context, k *descriptor, op sluice.SlotOp) (sluice.SlotDecision, error) {
+	store, ok := d.Store.(sluice.SlotStore)
+	if !ok {
+		return sluice.SlotDecision{}, sluice.ErrNoSlots
+	}
+	return store.Slot(ctx, k.askSlot(op))
 }
 
 // askSlot returns the request to the store about the descriptor's slot.

@@ -48,7 +48,6 @@ type Statistics struct {
 	known  sync.Map // of labels to *hits
 	series atomic.Int64
 	front  [frontStatistics]atomic.Int64
-	shown  atomic.Bool // a listener has envoy_names
 }
 
 // labels are those of a limit's statistics.
@@ -58,11 +57,8 @@ type labels struct{ domain, key1, key2 string }
 type hits [limitStatistics]atomic.Int64
 
 // Each passes each statistic to put: its name after ratelimit_service_, its labels in their
-// order, and its value. It passes none if no listener has envoy_names.
+// order, and its value.
 func (s *Statistics) Each(put func(name string, value int64, labels ...string)) {
-	if !s.shown.Load() {
-		return
-	}
 	s.known.Range(func(key, value any) bool {
 		l, h := key.(labels), value.(*hits)
 		for i, name := range [...]string{"total_hits", "over_limit", "near_limit", "over_limit_with_local_cache", "within_limit", "shadow_mode"} {

@@ -113,7 +113,6 @@ func TestManyBrought(t *testing.T) {
 func TestSeries(t *testing.T) {
 	t.Parallel()
 	var s Statistics
-	s.shown.Store(true)
 	for _, path := range []string{"d.k_v", "d.k_v.sub.more", "d.k_v.sub", "d.ip_10.0.0.1", "d.a:b|c", "d." + strings.Repeat("ä", 9000)} {
 		s.of(path)[totalHits].Add(1)
 	}

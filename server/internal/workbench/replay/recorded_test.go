@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/server/internal/serve"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
 	"github.com/sluicegate/sluice/server/internal/workbench/arrivals"
@@ -88,21 +89,26 @@ func TestRecorded(t *testing.T) {
 }
 
 // TestRecordedDescriptors: the log has no descriptors, but the rules that decided them. More
-// rules than a request is charged under are replayed, as each is for other descriptors.
+// rules than a request is charged under are replayed, as each is for other descriptors. No rule
+// applies to a line about a limit of a file.
 func TestRecordedDescriptors(t *testing.T) {
 	t.Parallel()
-	log := filepath.Join(t.TempDir(), "decisions.jsonl")
-	yaml := fmt.Sprintf("listen: {address: 127.0.0.1:0, serve: rls}\ndecision_log: {file: %s, keys: plain}\nrules:\n", log)
+	log, file := filepath.Join(t.TempDir(), "decisions.jsonl"), filepath.Join(t.TempDir(), "limits.yaml")
+	testkit.WriteFile(t, file, "domain: d\ndescriptors: [{key: k20, rate_limit: {unit: day, requests_per_unit: 9}}]\n")
+	yaml := fmt.Sprintf("listen: {address: 127.0.0.1:0, serve: rls, rls: {files: %s}}\ndecision_log: {file: %s, keys: plain}\nrules:\n", file, log)
 	for i := range 20 {
 		yaml += fmt.Sprintf("  - {name: r%d, match: {host: d, descriptor: {k%d: \"*\"}}, by: descriptor.k%d, limits: 2/day fixed-window}\n", i, i, i)
 	}
 	g := servetest.Start(t, yaml)
-	for i := range 60 {
-		body := fmt.Sprintf(`{"domain": "d", "descriptors": [{"entries": [{"key": "k%d", "value": "a"}]}]}`, i%20)
+	for i := range 63 {
+		body := fmt.Sprintf(`{"domain": "d", "descriptors": [{"entries": [{"key": "k%d", "value": "a"}]}]}`, i%21)
 		servetest.Do(t, http.DefaultClient, servetest.Request(t.Context(), t, http.MethodPost, g.URL+"/json", strings.NewReader(body)))
 	}
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
+	}
+	if text := string(testkit.ReadFile(t, log)); strings.Count(text, `"rules":[{"rule":"","limit":"d.k20: 9/day fixed-window count-denied","mode":"enforced","key":"d|k20=a","cost":1,"verdict":"allowed",`) != 3 {
+		t.Error(text)
 	}
 	p, err := replay.OfDecisions(rules(t, yaml).Policy)
 	if err != nil {
@@ -113,7 +119,7 @@ func TestRecordedDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := replay.Run(t.Context(), of, replay.Options{Rules: replay.Rules{Policy: p}})
-	if err != nil || r.Requests != 60 || r.Denied != 20 || r.Recorded == nil || r.Recorded.Different != 0 {
+	if err != nil || r.Requests != 63 || r.Denied != 20 || r.Recorded == nil || r.Recorded.Different != 0 {
 		t.Errorf("got %+v, recorded %+v, %v", r, r.Recorded, err)
 	}
 }
