@@ -4,6 +4,7 @@
 package api
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,6 +62,25 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestDecodeNames: the names of fields must be lower case, in a batch, too, however they are spelled.
+func TestDecodeNames(t *testing.T) {
+	for _, name := range []string{`Rule`, `ruLe`, `\u0052ule`, `rul\u0045`} {
+		for _, document := range []string{`{"%s": "a"}`, `{"requests": [{"%s": "a"}]}`, `{"rule": "a", "%s": "a"}`} {
+			if _, all := decode(fmt.Appendf(nil, document, name), operations["/v1/take"]); len(all) == 0 {
+				t.Errorf("%s takes %s for rule", document, name)
+			}
+		}
+	}
+	for _, document := range []string{"{\"scope\": \"a\", \"\u212aey\": \"b\", \"limits\": [\"1/s\"]}", `{"scope": "a", "\u212Aey": "b", "limits": ["1/s"]}`, `{"Requests": [{"rule": "a"}]}`} {
+		if _, all := decode([]byte(document), operations["/v1/take"]); len(all) == 0 {
+			t.Errorf("accepted %s", document)
+		}
+	}
+	if _, all := decode([]byte(`{"rule": "a", "path": "/É", "headers": {"X-Key": ["Ada"]}}`), operations["/v1/take"]); len(all) > 0 {
+		t.Errorf("got %v", all)
+	}
 }
 
 // TestDecodeFew: a batch of many requests is refused before they are decoded.

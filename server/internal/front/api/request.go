@@ -184,9 +184,11 @@ func decodeInto(document []byte, into any, at place, all *faults) bool {
 	err := d.Decode(into)
 	if err == nil && utf8.Valid(document) {
 		names := map[string]struct{}{}
-		_ = json.Unmarshal(document, &names) // the values are of other types
+		if bytes.ContainsFunc(document, isUpper) || bytes.Contains(document, []byte(`\u`)) {
+			_ = json.Unmarshal(document, &names) // the values are of other types
+		}
 		for name := range names {
-			if strings.ContainsFunc(name, func(r rune) bool { return r > 'z' || 'A' <= r && r <= 'Z' }) { // which Decode takes for lower case
+			if strings.ContainsFunc(name, isUpper) {
 				err = errors.New("json: unknown field " + name)
 			}
 		}
@@ -208,6 +210,9 @@ func decodeInto(document []byte, into any, at place, all *faults) bool {
 	all.add(at, field, "%s", detail)
 	return false
 }
+
+// isUpper reports whether Decode may take a letter for another one, in lower case.
+func isUpper(r rune) bool { return r >= utf8.RuneSelf || 'A' <= r && r <= 'Z' }
 
 // kinds says in words which JSON a Go type is read from.
 var kinds = map[string]string{
