@@ -324,7 +324,7 @@ func TestFleetConfigurations(t *testing.T) {
 	testkit.Until(t, "the other node to list it", func() bool {
 		return strings.Contains(b.Ask(t, http.MethodGet, "/policy", "").Body, `"unused": "the configuration has no such rule or level"`)
 	})
-	testkit.Contains(t, b.Logs.String(), "an override is left out")
+	warning(t, b, "an override is left out")
 	b.ChangeTo(t, store+fleetRules)
 	allFull(t, 100, a, b)
 	mustTell(t, b, http.MethodDelete, "")
