@@ -159,9 +159,16 @@ func (g *Gateway) Write(t testing.TB, yaml string) {
 			yaml = part + ": 127.0.0.1:0\n" + yaml
 		}
 	}
-	next := g.File + ".next"
-	testkit.WriteFile(t, next, yaml)
-	if err := os.Rename(next, g.File); err != nil {
+	Replace(t, g.File, yaml)
+}
+
+// Replace replaces a file that a gateway may read at any time, atomically: half of a file has
+// faults, which the gateway logs.
+func Replace(t testing.TB, name, text string) {
+	t.Helper()
+	next := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".next")
+	testkit.WriteFile(t, next, text)
+	if err := os.Rename(next, name); err != nil {
 		t.Fatal(err)
 	}
 }
