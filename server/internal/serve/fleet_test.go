@@ -151,7 +151,7 @@ func TestFleetOutage(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
 	network := redistest.StartProxy(t, redis.Addr)
 	file := filepath.Join(t.TempDir(), "overrides.json")
-	a, b := node(t, redis.URL()), node(t, "redis://"+network.Addr+redistest.Patient, func(o *serve.Options) { o.Overrides = file })
+	a, b := node(t, redis.URL()), node(t, "redis://"+network.Addr+hanging, func(o *serve.Options) { o.Overrides = file })
 	mustTell(t, b, http.MethodPut, `, "limits": ["100/h"]`)
 	allFull(t, 100, a, b)
 
@@ -178,7 +178,7 @@ func TestFleetOutage(t *testing.T) {
 	network.Set(redistest.Faithful)
 	allFull(t, 7, b)
 	b.End(t)
-	b = node(t, "redis://"+network.Addr+redistest.Patient, func(o *serve.Options) { o.Overrides = file })
+	b = node(t, "redis://"+network.Addr+hanging, func(o *serve.Options) { o.Overrides = file })
 	allFull(t, 7, b)
 	allFull(t, 100, a)
 
@@ -189,7 +189,7 @@ func TestFleetOutage(t *testing.T) {
 	network.Set(redistest.Faithful)
 	allFull(t, 3, a, b)
 	b.End(t)
-	b = node(t, "redis://"+network.Addr+redistest.Patient, func(o *serve.Options) { o.Overrides = file })
+	b = node(t, "redis://"+network.Addr+hanging, func(o *serve.Options) { o.Overrides = file })
 	allFull(t, 3, a, b)
 }
 

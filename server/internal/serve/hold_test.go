@@ -42,7 +42,7 @@ rules:
     cost: {response_header: X-Tokens, estimate: 20, most: 1000}
     hold_for: 1h
     limits: 100/day sliding-log
-`, upstream, network.Addr, redistest.Patient, failure))
+`, upstream, network.Addr, hanging, failure))
 			slow := make(chan servetest.Answer)
 			go func() { slow <- g.Get(t, "/slow", "X-User", "ada") }()
 			<-arrived
