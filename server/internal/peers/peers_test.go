@@ -216,12 +216,14 @@ func TestWatchOfMany(t *testing.T) {
 	for i := range 3 * report.MostLookedAt {
 		rules = append(rules, strconv.Itoa(i))
 	}
+	n := 0
 	watchUntil(t, a, "rules are asked for", func(*report.Fleet) bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		return len(b.asked) > 0
+		n = len(b.asked)
+		return n > 0
 	}, rules...)
-	if n := len(b.asked); n != report.MostLookedAt {
+	if n != report.MostLookedAt {
 		t.Errorf("%d rules are asked for, want %d", n, report.MostLookedAt)
 	}
 }
