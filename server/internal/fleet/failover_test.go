@@ -61,9 +61,10 @@ func TestConnectsAnewSeldom(t *testing.T) {
 	next(t, ticks, failed)
 	began := time.Now()
 	taken := network.Taken()
-	next(t, ticks, func(fleet.Tick) bool { return network.Taken() >= taken+2 })
-	if took := time.Since(began); took < time.Second/2 {
-		t.Errorf("it has connected anew twice within %v", took)
+	// One may have been made before, and be counted late.
+	next(t, ticks, func(fleet.Tick) bool { return network.Taken() >= taken+3 })
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("it has connected anew twice or three times within %v", took)
 	}
 	server.Do(t, "REPLICAOF", "NO", "ONE")
 	next(t, ticks, answered)

@@ -117,10 +117,13 @@ func TestOutlives(t *testing.T) {
 		{"answers without an end over HTTP/2", true, endless, gateway.Options{}, exchange.Outcome{Status: 200}},
 		{"breaks off", false, breaks, gateway.Options{}, exchange.Outcome{Status: 502, Unseen: true}},
 		{"switches protocol", false, switches, gateway.Options{}, exchange.Outcome{Status: 101}},
-		{"takes too long", false, nil, gateway.Options{ResponseTimeout: 200 * time.Millisecond}, exchange.Outcome{Status: 504, Unseen: true, Running: true}},
-		{"takes too long over HTTP/2", true, nil, gateway.Options{ResponseTimeout: 200 * time.Millisecond}, exchange.Outcome{Status: 504, Unseen: true, Running: true}},
+		{"takes too long", false, nil, gateway.Options{ResponseTimeout: 3 * time.Second}, exchange.Outcome{Status: 504, Unseen: true, Running: true}},
+		{"takes too long over HTTP/2", true, nil, gateway.Options{ResponseTimeout: 3 * time.Second}, exchange.Outcome{Status: 504, Unseen: true, Running: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.answer == nil {
+				t.Parallel() // both wait for the timeout, before which the client must have left
+			}
 			there, release := make(chan struct{}), make(chan struct{})
 			upstream := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, err := io.Copy(io.Discard, r.Body)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/server/internal/gateway"
 )
@@ -54,7 +55,7 @@ func TestSlotOutlivesItsClient(t *testing.T) {
 	var all [2]*recordedSlots
 	var handler http.Handler = next
 	for i, name := range []string{"inner", "outer"} {
-		store := memstore.New(memstore.Options{})
+		store := memstore.New(memstore.Options{Now: testkit.NewClock().Now}) // no slot expires if its renewal is late
 		all[i] = &recordedSlots{SlotStore: store, renewed: make(chan struct{}, 10_000), released: make(chan struct{}, 10)}
 		handler = newMiddleware(t, httplimit.Options{
 			Policy: rules(t, "  - {name: "+name+", by: ip, in_flight: {cap: 1, ttl: 1s}}"), Store: store, Slots: all[i],

@@ -120,7 +120,8 @@ func TestGivenUpInFlight(t *testing.T) {
 	t.Parallel()
 	up := newStubborn(t, answering(http.StatusOK))
 	clock := testkit.ClockAt(servetest.FixedClock())
-	s := servetest.Start(t, fmt.Sprintf("upstream: {url: %q, timeout: 500ms}\nrules: [{name: a, by: ip, in_flight: {cap: 1, ttl: 1h}}]\n", up.url), func(o *serve.Options) { o.Now = clock.Now })
+	// Requests must arrive within the timeout.
+	s := servetest.Start(t, fmt.Sprintf("upstream: {url: %q, timeout: 3s}\nrules: [{name: a, by: ip, in_flight: {cap: 1, ttl: 1h}}]\n", up.url), func(o *serve.Options) { o.Now = clock.Now })
 	for _, want := range []int{http.StatusGatewayTimeout, http.StatusTooManyRequests} {
 		if got := s.Get(t, "/").Status; got != want {
 			t.Errorf("status %d, want %d", got, want)

@@ -5,7 +5,6 @@ package serve_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -224,12 +223,7 @@ rules:
 func TestAPITokens(t *testing.T) {
 	t.Parallel()
 	at, tokens := testkit.FreeAddress(t), filepath.Join(t.TempDir(), "tokens.json")
-	write := func(text string) {
-		err := os.WriteFile(tokens+".new", []byte(text), 0o600)
-		if err = errors.Join(err, os.Rename(tokens+".new", tokens)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(text string) { servetest.Replace(t, tokens, text) }
 	write(allTokens)
 	file := fmt.Sprintf("listen: [127.0.0.1:0, {address: %q, serve: api, tokens_file: %q}]\nadmin: 127.0.0.1:0\nrules: [{name: few, limits: 100/day}, {name: rest, limits: 100/day}]\n", at, tokens)
 	s := servetest.Start(t, file)

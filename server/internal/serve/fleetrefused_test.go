@@ -66,7 +66,7 @@ func TestFleetRemovalRefused(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
 	network := redistest.StartProxy(t, redis.Addr)
-	b := node(t, "redis://"+network.Addr+"?timeout=50ms")
+	b := node(t, "redis://"+network.Addr+hanging)
 	untilTold(t, b, `, "limits": ["100/h"]`)
 	allFull(t, 100, b)
 	mustTell(t, b, http.MethodPut, `, "limits": ["7/h"], "this_node": true`)

@@ -34,7 +34,7 @@ func TestSettlementThroughAnOutage(t *testing.T) {
 			})
 			g := servetest.Start(t, fmt.Sprintf(`
 upstream: %q
-store: {redis: {url: "redis://%s?timeout=500ms"}}
+store: {redis: {url: "redis://%s%s"}}
 rules:
   - name: tokens
     by: header.X-User
@@ -42,7 +42,7 @@ rules:
     cost: {response_header: X-Tokens, estimate: 20, most: 1000}
     hold_for: 1h
     limits: 100/day sliding-log
-`, upstream, network.Addr, failure))
+`, upstream, network.Addr, hanging, failure))
 			slow := make(chan servetest.Answer)
 			go func() { slow <- g.Get(t, "/slow", "X-User", "ada") }()
 			<-arrived

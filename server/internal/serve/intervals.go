@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Intervals holds the intervals of background work. Zero means each field's default.
+// Intervals holds the intervals of background work, and the longest time of a call of the
+// store. Zero means each field's default.
 type Intervals struct {
 	File      time.Duration // between two reads of the configuration's file: [reload.Every]
 	Store     time.Duration // between two checks of a shared store: 1 s
@@ -17,6 +18,7 @@ type Intervals struct {
 	Fleet     time.Duration // between two polls of the fleet's records, at most: [fleet.Every]
 	Report    time.Duration // between two reports of a node while a page shows it: 2 s
 	Tick      time.Duration // between two steps of the history of requests: 1 s
+	Call      time.Duration // the longest time of a call of a shared store: that of its URL
 }
 
 // withDefaults replaces zeros of i by defaults. Fields missing here have defaults in other

@@ -218,6 +218,7 @@ func TestLogsAreOpenedAgain(t *testing.T) {
 	s := servetest.Start(t, yaml, func(o *serve.Options) { o.Audit = at("audit") })
 	s.Get(t, "/")
 	written(t, s, "access", 1)
+	written(t, s, "decision", 1)
 	exists := func(name string) bool { _, err := os.Stat(at(name)); return err == nil }
 	for _, name := range []string{"decisions", "audit"} {
 		if err := os.Rename(at(name), at(name+".1")); err != nil {

@@ -21,13 +21,13 @@ func TestLongestRequest(t *testing.T) {
 	file := func(longest string) string {
 		return fmt.Sprintf("upstream: {url: %q%s}\nrules: [{name: a, by: header.X-User, limits: 5/min sliding-log, in_flight: {cap: 1, ttl: 1m}}]\n", up.url, longest)
 	}
-	s := servetest.Start(t, file(", longest_request: 300ms"), servetest.Stopped)
+	s := servetest.Start(t, file(", longest_request: 2s"), servetest.Stopped)
 	cut := func() float64 { return s.Metrics(t)[`sluice_cut_off_total{bound="longest_request"}`] }
 	if got := s.Get(t, "/", "X-User", "ada"); got.Status != http.StatusGatewayTimeout || !strings.Contains(got.Body, "longer than this gateway allows") || cut() != 1 {
 		t.Errorf("got %d %q, counted %v; want 504", got.Status, got.Body, cut())
 	}
 	s.Want(t, http.StatusTooManyRequests, "/", "X-User", "ada")
-	s.ChangeTo(t, file(", longest_request: 400ms"))
+	s.ChangeTo(t, file(", longest_request: 3s"))
 	got := s.Get(t, "/", "X-User", "bob")
 	if got.Status != http.StatusGatewayTimeout || !strings.Contains(got.Body, "longer than this gateway allows") || cut() != 2 {
 		t.Errorf("another bound: got %d %q, counted %v; want 504", got.Status, got.Body, cut())

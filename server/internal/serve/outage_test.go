@@ -15,6 +15,10 @@ import (
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
 )
 
+// hanging is the query of the URL of a store that a test lets hang: calls time out as late as a
+// URL may say.
+const hanging = "?timeout=1000ms"
+
 // warning waits for a log line with a text, and returns the first.
 func warning(t *testing.T, r *servetest.Gateway, text string) (found string) {
 	t.Helper()

@@ -34,10 +34,14 @@ func TestPausedStore(t *testing.T) {
 	} {
 		for _, leaves := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, clients leave %v", c.name, leaves), func(t *testing.T) {
-				t.Parallel()
-				for tries := 1; !paused(t, c.rule, leaves); tries++ {
+				short := false
+				for tries := 0; !short; tries++ {
 					if tries == 50 {
 						t.Fatal("the machine is too slow for a short pause")
+					}
+					// Each try ends its server and its gateway, which would slow the next one down.
+					if !t.Run("", func(t *testing.T) { short = paused(t, c.rule, leaves) }) {
+						return
 					}
 				}
 			})

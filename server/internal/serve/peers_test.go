@@ -154,7 +154,7 @@ func TestFleetDiffers(t *testing.T) {
 	var f fleetview.Fleet
 	testkit.Until(t, "both to report", func() bool {
 		f = fleetOf(t, a, "")
-		return f.Summed == 2 && len(f.Rules) == 4
+		return f.Summed == 2 && len(f.Rules) == 4 && f.Requests.Total.Requests() == 3
 	})
 	if !fleetSays(&f, "warn", "nodes run different configurations: ") || !fleetSays(&f, "warn", b.Hash(t)+" at ") {
 		t.Errorf("notes %+v", f.Notes)
@@ -214,7 +214,10 @@ func TestFleetHostile(t *testing.T) {
 	a, b := nodes[0], nodes[1]
 	a.Get(t, "/", "X-User", "ada")
 	b.Get(t, "/", "X-User", "ada")
-	testkit.Until(t, "both to report", func() bool { return fleetOf(t, a, "").Summed == 2 })
+	testkit.Until(t, "both to report", func() bool {
+		f := fleetOf(t, a, "")
+		return f.Summed == 2 && f.Requests.Total.Allowed == 2
+	})
 	client := server.Client(t)
 	write := func(key, id, text string) {
 		t.Helper()

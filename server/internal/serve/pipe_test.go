@@ -50,10 +50,7 @@ rules: [{name: a, limits: 1000/min}]
 				strings.Contains(s.Logs.String(), name+" is a pipe") // a moment later
 		})
 		if name != s.File {
-			if err := os.Remove(name); err != nil {
-				t.Fatal(err)
-			}
-			testkit.WriteFile(t, name, "0123456789abcdef0123456789abcdef")
+			servetest.Replace(t, name, "0123456789abcdef0123456789abcdef")
 		}
 	}
 	s.Again <- syscall.SIGHUP

@@ -7,7 +7,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -120,13 +119,7 @@ except redis.ResponseError as e: print(e)
 func TestRESPTokens(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "tokens.json")
-	write := func(text string) {
-		t.Helper()
-		testkit.WriteFile(t, file+".new", text)
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(text string) { servetest.Replace(t, file, text) }
 	const shop, ops = `{"name": "shop", "secret": "shop-0123456789abcdef"}`, `{"name": "ops", "secret": "ops-0123456789abcdef", "operations": ["take", "reset"], "own_limits": true}`
 	write(`{"tokens": [` + shop + `, ` + ops + `]}`)
 	s := servetest.Start(t, fmt.Sprintf(`

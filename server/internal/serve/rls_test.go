@@ -69,11 +69,7 @@ func TestRLS(t *testing.T) {
 			}
 			cert, key, pool := testkit.CertificateFiles(t)
 			limits := filepath.Join(t.TempDir(), "limits.yaml")
-			write := func(perYear int) {
-				if err := os.WriteFile(limits, fmt.Appendf(nil, rlsLimits, perYear), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
+			write := func(perYear int) { servetest.Replace(t, limits, fmt.Sprintf(rlsLimits, perYear)) }
 			write(3)
 			s := servetest.Start(t, fmt.Sprintf(`
 listen:
@@ -292,7 +288,7 @@ rules: []
 		})
 	}
 	until("no limit", pb.RateLimitResponse_OK)
-	testkit.WriteFile(t, filepath.Join(folder, "two.yaml"), fmt.Sprintf(rlsLimits, 0)+"unit: day\n")
+	servetest.Replace(t, filepath.Join(folder, "two.yaml"), fmt.Sprintf(rlsLimits, 0)+"unit: day\n")
 	until("the new file", pb.RateLimitResponse_OVER_LIMIT)
 	s.ExpectLog(t, "two.yaml line=6 column=1 problem=\"unit has no effect in the file; it belongs in rate_limit\"")
 	if err := os.Remove(filepath.Join(folder, "two.yaml")); err != nil {

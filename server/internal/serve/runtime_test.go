@@ -26,7 +26,9 @@ func TestStarted(t *testing.T) {
 		o.Started = func() { events <- fmt.Sprint("started with ", c.Policy) }
 		o.Around = func(f func() error) error { events <- "around"; return f() }
 	})
-	s.ChangeTo(t, "# another\n"+file)
+	before := s.Hash(t)
+	s.Write(t, "# another\n"+file) // without a signal, which would have it read again
+	testkit.Until(t, "the other file to be active", func() bool { return s.Hash(t) != before })
 	s.End(t)
 	for _, want := range []string{"started with <nil>", "around"} {
 		if got := <-events; got != want {

@@ -134,7 +134,7 @@ func TestSession(t *testing.T) {
 	}
 
 	cookie = login(t, s, goodToken, own)
-	testkit.WriteFile(t, token, strings.Repeat("x", 32))
+	servetest.Replace(t, token, strings.Repeat("x", 32))
 	testkit.Until(t, "the other token", func() bool { return !showsKeys(t, s, cookie) })
 	login(t, s, strings.Repeat("x", 32), own)
 }

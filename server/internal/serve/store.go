@@ -4,6 +4,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -37,6 +38,7 @@ func openStore(c config.Store, of *runtime, now func() time.Time, every Interval
 		if err != nil {
 			return nil, fmt.Errorf("store: %w", err)
 		}
+		target.Timeout = cmp.Or(every.Call, target.Timeout)
 		sh, err := sharedstore.Open(sharedstore.Options{
 			Target: target, Prefix: c.Prefix, Config: of.active, Log: of.log, Every: every.Store, Beat: every.Heartbeat, Fleet: every.Fleet,
 			WatchLocal: func(stats func() memstore.Stats) error { return of.counts.WatchMemory(stats, "local") },

@@ -81,12 +81,12 @@ func TestSlotsInAnOutage(t *testing.T) {
 	})
 	s := servetest.Start(t, fmt.Sprintf(`
 upstream: %q
-store: {redis: {url: %q}}
+store: {redis: {url: "redis://%s%s"}}
 rules:
   - {name: guarded, match: {path: /guarded}, in_flight: 1, failure: closed}
   - {name: local, match: {path: /local}, in_flight: 1, failure: local}
   - {name: open, match: {path: /open}, in_flight: 1}
-`, up, server.URL()))
+`, up, server.Addr, hanging))
 	got := make(chan servetest.Answer, 1)
 	go func() { got <- s.Get(t, "/guarded") }()
 	<-arrived

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/server/internal/serve"
@@ -46,8 +47,8 @@ type Gateway struct {
 	expected []string           // parts of error lines that may be logged
 }
 
-// Start serves a configuration, at free ports where it names none, with short intervals. The
-// functions in more change the options.
+// Start serves a configuration, at free ports where it names none, with short intervals. Calls
+// of a store with [redistest.Patient] never time out. The functions in more change the options.
 func Start(t testing.TB, yaml string, more ...func(*serve.Options)) *Gateway {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
@@ -83,6 +84,9 @@ func Serve(t testing.TB, c *config.Config, more ...func(*serve.Options)) *Gatewa
 	}
 	for _, f := range more {
 		f(&o)
+	}
+	if strings.Contains(c.Store.Redis, redistest.Patient) {
+		o.Intervals.Call = testkit.Ceiling
 	}
 	var ctx context.Context
 	ctx, g.stop = context.WithCancel(t.Context())
@@ -159,9 +163,16 @@ func (g *Gateway) Write(t testing.TB, yaml string) {
 			yaml = part + ": 127.0.0.1:0\n" + yaml
 		}
 	}
-	next := g.File + ".next"
-	testkit.WriteFile(t, next, yaml)
-	if err := os.Rename(next, g.File); err != nil {
+	Replace(t, g.File, yaml)
+}
+
+// Replace replaces a file that a gateway may read at any time, atomically: half of a file has
+// faults, which the gateway logs.
+func Replace(t testing.TB, name, text string) {
+	t.Helper()
+	next := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".next")
+	testkit.WriteFile(t, next, text)
+	if err := os.Rename(next, name); err != nil {
 		t.Fatal(err)
 	}
 }

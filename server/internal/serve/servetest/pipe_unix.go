@@ -6,18 +6,18 @@
 package servetest
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 )
 
-// Pipe replaces a file by a pipe, whose opening blocks until somebody writes.
+// Pipe replaces a file, if it is there, by a pipe, whose opening blocks until somebody writes.
 func Pipe(t testing.TB, name string) {
 	t.Helper()
-	if err := os.RemoveAll(name); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(name, 0o600); err != nil {
+	next := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".next")
+	if err := errors.Join(syscall.Mkfifo(next, 0o600), os.Rename(next, name)); err != nil {
 		t.Fatal(err)
 	}
 }
