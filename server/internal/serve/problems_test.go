@@ -93,7 +93,6 @@ rules:
 // overview and /readyz say so, the largest problem first.
 func TestProblems(t *testing.T) {
 	t.Parallel()
-	const down = "http://127.0.0.1:1" // nobody listens below the ports that tests use
 	secret := testkit.TempFile(t, "secret", tokenSecret)
 	token := "Bearer " + tokenOf(tokenSecret, `{"sub":"ada","iss":"others","exp":99999999999}`)
 	for _, c := range []struct {
@@ -101,17 +100,17 @@ func TestProblems(t *testing.T) {
 		passes                 bool
 	}{
 		{
-			"no token", fmt.Sprintf("upstream: %q\ntokens: {hmac_file: %q, issuer: them, required: true}\nrules: [{name: api, by: claim.sub, limits: 100/h}]\n", down, secret),
+			"no token", fmt.Sprintf("upstream: %q\ntokens: {hmac_file: %q, issuer: them, required: true}\nrules: [{name: api, by: claim.sub, limits: 100/h}]\n", servetest.Nobody, secret),
 			"refused", "20 of 20 requests got 401: a token is needed, and none was sent", false,
 		},
 		{
-			"another issuer", fmt.Sprintf("upstream: %q\ntokens: {hmac_file: %q, issuer: them}\nrules: [{name: api, by: claim.sub, limits: 100/h}]\n", down, secret),
+			"another issuer", fmt.Sprintf("upstream: %q\ntokens: {hmac_file: %q, issuer: them}\nrules: [{name: api, by: claim.sub, limits: 100/h}]\n", servetest.Nobody, secret),
 			"refused", "20 of 20 requests got 401: the token is not valid: its issuer (iss) is not the one that tokens names", false,
 		},
 		{"a full disk", "decision_log: {file: /dev/full}\nrules: [{name: api, by: ip, limits: 100/h}]\n", "log", "the decision log cannot be written: write /dev/full: no space left on device", true},
 		{"no key", "rules: [{name: api, by: header.X-Key, limits: 100/h}]\n", "refused", "20 of 20 requests got 400: header X-Key is missing", false},
 		{"not let in", "deny: [127.0.0.0/8]\nrules: [{name: api, by: ip, limits: 100/h}]\n", "refused", "20 of 20 requests got 403: ", false},
-		{"upstream down", fmt.Sprintf("upstream: %q\nrules: [{name: api, by: ip, limits: 100/h}]\n", down), "upstream", "20 of 20 requests got an error of the upstream", true},
+		{"upstream down", fmt.Sprintf("upstream: %q\nrules: [{name: api, by: ip, limits: 100/h}]\n", servetest.Nobody), "upstream", "20 of 20 requests got an error of the upstream", true},
 		{"closed", "store: {redis: {url: \"redis://127.0.0.1:1\"}}\nrules: [{name: api, by: ip, limits: 100/h, failure: closed}]\n", "failed", "20 of 20 requests got 503: ", false},
 		{"open", "store: {redis: {url: \"redis://127.0.0.1:1\"}}\nrules: [{name: api, by: ip, limits: 1/h}]\n", "failed-open", "20 of 20 requests passed without a limit, as the store was unavailable", true},
 		{"well", "rules: [{name: api, by: ip, limits: 100/h}]\n", "", "", true},
