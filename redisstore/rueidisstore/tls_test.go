@@ -45,7 +45,7 @@ func TestTLSAndUser(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store, err := rueidisstore.Open(t.Context(), c.url(t), redisstore.Options{})
+			store, err := rueidisstore.Open(t.Context(), c.url(t), redisstore.Options{Timeout: testkit.Ceiling})
 			if err != nil {
 				t.Fatal(err)
 			}
