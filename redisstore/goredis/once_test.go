@@ -135,7 +135,7 @@ func TestRefusedFirstOfSeveral(t *testing.T) {
 	}{
 		{to, []any{"CLUSTER", "SETSLOT", slot, "IMPORTING", from.ClusterMyID(t.Context()).Val()}},
 		{from, []any{"CLUSTER", "SETSLOT", slot, "MIGRATING", to.ClusterMyID(t.Context()).Val()}},
-		{from, []any{"MIGRATE", "127.0.0.1", target.Port, moved[0], 0, 5000}},
+		{from, []any{"MIGRATE", "127.0.0.1", target.Port, moved[0], 0, 60_000}},
 	} {
 		if err := c.on.Do(t.Context(), c.args...).Err(); err != nil {
 			t.Fatalf("%v: %v", c.args, err)

@@ -64,12 +64,12 @@ func holding(t *testing.T, servers []*redistest.Server) held {
 // be counted.
 func clientList(t *testing.T, s *redistest.Server) string {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
+	conn, err := net.DialTimeout("tcp", s.Addr, testkit.Ceiling)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()                                     //nolint:errcheck // it was read to the end
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // or reading fails
+	defer conn.Close()                                    //nolint:errcheck // it was read to the end
+	_ = conn.SetDeadline(time.Now().Add(testkit.Ceiling)) // or reading fails
 	if _, err := io.WriteString(conn, "CLIENT LIST\r\n"); err != nil {
 		t.Fatal(err)
 	}
