@@ -200,7 +200,7 @@ func TestHoldsEqualMemory(t *testing.T) {
 func TestHoldOfACallerThatLeft(t *testing.T) {
 	cluster := redistest.StartCluster(t, redistest.Redis(t), 3, false)
 	s := newStore(Over(cluster.Connect(t)), Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
-	plan, other := testkit.Plan(t, "s", "10/day fixed-window"), testkit.Plan(t, "o", "10/day sliding-log")
+	plan, other := testkit.Plan(t, "s", "10/366day fixed-window"), testkit.Plan(t, "o", "10/day sliding-log")
 	for _, keys := range []int{1, 3} {
 		req := holdOf(sluice.OpTake, plan, fmt.Sprint("a", keys), 4, "a", time.Minute)
 		for i := range keys - 1 {
@@ -261,7 +261,7 @@ func TestManyHoldsOnRedis(t *testing.T) {
 // once, each id from two of them. Each id counts once, with its used units.
 func TestHoldsOfManyProcesses(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	plan := testkit.Plan(t, "s", "1000000/day fixed-window")
+	plan := testkit.Plan(t, "s", "1000000/366day fixed-window")
 	var group sync.WaitGroup
 	const ids = 40
 	for range 3 { // of two processes each

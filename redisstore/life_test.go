@@ -162,8 +162,8 @@ func TestNothingIsKeptOfAFullKey(t *testing.T) {
 		return slices.DeleteFunc(redistest.Keys(t, client), func(key string) bool { return strings.HasSuffix(key, "!!void") })
 	}
 	for _, text := range []string{
-		"5/min", "5/min leaky-bucket burst 5", "5/min interval-refill", "5/h fixed-window", "5/h fixed-window anchor first", "5/day calendar UTC",
-		"5/h sliding-counter", "6/h sliding-counter sub-windows 6", "5/h sliding-log", "5/h sliding-histogram",
+		"5/min", "5/min leaky-bucket burst 5", "5/min interval-refill", "5/366day fixed-window", "5/h fixed-window anchor first", "5/year calendar UTC",
+		"5/366day sliding-counter", "6/366day sliding-counter sub-windows 6", "5/h sliding-log", "5/h sliding-histogram",
 	} {
 		t.Run(text, func(t *testing.T) {
 			redistest.Do(t, client, "FLUSHALL")
