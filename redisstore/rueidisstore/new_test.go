@@ -22,8 +22,8 @@ import (
 	"github.com/sluicegate/sluice/storetest"
 )
 
-// connect returns a client of the servers that a URL names, closed when the test ends. change
-// may be nil.
+// connect returns a client of the servers that a URL names, closed when the test ends. It waits
+// for a busy machine. change may be nil.
 func connect(t *testing.T, at string, change func(*rueidis.ClientOption)) rueidis.Client {
 	t.Helper()
 	u, err := redisurl.Parse(at)
@@ -34,6 +34,7 @@ func connect(t *testing.T, at string, change func(*rueidis.ClientOption)) rueidi
 	if err != nil {
 		t.Fatal(err)
 	}
+	option.ConnWriteTimeout, option.Dialer.Timeout, option.Dialer.KeepAlive = testkit.Ceiling, testkit.Ceiling, testkit.Ceiling
 	if change != nil {
 		change(&option)
 	}
