@@ -26,7 +26,7 @@ func (c *Client) nodes(t *testing.T, url string, n int) []sluice.Store {
 	t.Helper()
 	nodes := make([]sluice.Store, n)
 	for i := range nodes {
-		nodes[i] = testkit.Closed(t, c.Open(t, Target{URL: url}, redisstore.Options{Timeout: testkit.Ceiling}))
+		nodes[i] = testkit.Closed(t, c.Open(t, Target{URL: url, Patient: true}, redisstore.Options{Timeout: testkit.Ceiling}))
 	}
 	return nodes
 }
