@@ -111,9 +111,9 @@ func (c *Client) nothingGrows(t *testing.T, f *fault) {
 	var before held
 	for n := range first + more*times(t) {
 		r.start()
-		was := r.outages()
+		noticed := r.notices("")
 		g.strike([]*rig{r})
-		testkit.Until(t, "an outage", func() bool { return r.outages() > was })
+		testkit.Until(t, "an outage", noticed)
 		g.heal()
 		testkit.Until(t, "the store to be healthy", func() bool { return r.store.Err() == nil })
 		r.halt() // what is in flight is no leak

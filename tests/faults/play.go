@@ -43,13 +43,18 @@ func (f *fault) play(t *testing.T, c *Client) {
 		for i, r := range rigs {
 			testkit.Until(t, "load on the store", func() bool { return r.decided.Load() > settled[i]+100 })
 		}
-		was := rigs[0].outages()
+		noticed := make([]func() bool, len(rigs))
+		for i, r := range rigs {
+			noticed[i] = r.notices(f.says)
+		}
 		b := blow{since: g.strike(rigs)}
 		b.until = sluice.InstantOf(time.Now())
 		spend(rigs)
 		blows = append(blows, b)
-		if !f.calm {
-			testkit.Until(t, "an outage", func() bool { return rigs[0].outages() > was })
+		for _, is := range noticed {
+			if !f.calm {
+				testkit.Until(t, "an outage", is)
+			}
 		}
 		pause(f.lasts())
 		g.heal()

@@ -225,7 +225,16 @@ func (r *rig) forget() {
 	r.receipts, r.long, r.asleep = nil, nil, nil
 }
 
-func (r *rig) outages() uint64 { return r.store.Stats().Outages }
+// notices returns a function that reports whether the store has noticed a fault that begins
+// now, in which the servers answer with a word or, if that is empty, anything. On a busy
+// machine the store may be unavailable already.
+func (r *rig) notices(word string) func() bool {
+	outages, refusals := r.store.Stats().Outages, r.witness.refusals(word)
+	return func() bool {
+		down := r.store.Stats().Outages > outages || r.store.Err() != nil
+		return down && (word == "" || r.witness.refusals(word) > refusals)
+	}
+}
 
 // take takes one unit. It reports whether there was a decision.
 func (r *rig) take(lim *sluice.Limiter, key string) (sluice.Decision, bool) {
