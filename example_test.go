@@ -41,7 +41,7 @@ func Example() {
 func ExampleNew_severalLimits() {
 	store := memstore.New(memstore.Options{})
 	api, err := sluice.New(store, "api",
-		sluice.MustParseLimit("3/s sliding-log"),
+		sluice.MustParseLimit("3/min sliding-log"),
 		sluice.MustParseLimit("1000/day fixed-window calendar UTC"))
 	if err != nil {
 		log.Fatal(err)
@@ -54,10 +54,10 @@ func ExampleNew_severalLimits() {
 		fmt.Println(d.Allowed, "by", api.Plan().Term(d.Binding).Name)
 	}
 	// Output:
-	// true by sliding-log.s
-	// true by sliding-log.s
-	// true by sliding-log.s
-	// false by sliding-log.s
+	// true by sliding-log.min
+	// true by sliding-log.min
+	// true by sliding-log.min
+	// false by sliding-log.min
 }
 
 // The bytes of an answer are known only once it is sent.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -140,23 +141,24 @@ func TestRetryPolicy(t *testing.T) {
 		{"gives up", "1/s", 2, []codes.Code{denied}, map[evaluate.VerdictKind]int{evaluate.Denied: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			reported := make(chan evaluate.VerdictKind, 100)
-			r := rule(t, "api", policy.IP(), c.limit)
-			r.Cost.Units = c.units
-			_, dial := start(t, &service{}, grpclimit.Options{
-				Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{r},
-				OnDecision: func(_ grpclimit.Call, e evaluate.Event) { reported <- e.Verdict },
+			synctest.Test(t, func(t *testing.T) {
+				reported := make(chan evaluate.VerdictKind, 100)
+				r := rule(t, "api", policy.IP(), c.limit)
+				r.Cost.Units = c.units
+				client := startInMemory(t, &service{}, grpclimit.Options{
+					Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{r},
+					OnDecision: func(_ grpclimit.Call, e evaluate.Event) { reported <- e.Verdict },
+				}, grpc.WithDefaultServiceConfig(retries))
+				want(t, "calls", times(len(c.want), func() codes.Code { return call(within(t), client, &testgrpc.SimpleRequest{}) }), c.want...)
+				close(reported)
+				got := map[evaluate.VerdictKind]int{}
+				for kind := range reported {
+					got[kind]++
+				}
+				if fmt.Sprint(got) != fmt.Sprint(c.reported) {
+					t.Errorf("decided %v, want %v", got, c.reported)
+				}
 			})
-			client := dial(grpc.WithDefaultServiceConfig(retries))
-			want(t, "calls", times(len(c.want), func() codes.Code { return call(within(t), client, &testgrpc.SimpleRequest{}) }), c.want...)
-			close(reported)
-			got := map[evaluate.VerdictKind]int{}
-			for kind := range reported {
-				got[kind]++
-			}
-			if fmt.Sprint(got) != fmt.Sprint(c.reported) {
-				t.Errorf("decided %v, want %v", got, c.reported)
-			}
 		})
 	}
 }
@@ -168,11 +170,7 @@ func TestWait(t *testing.T) {
 	})
 	want(t, "calls that wait", times(5, func() codes.Code { return call(within(t), client, &testgrpc.SimpleRequest{}) }), ok, ok, ok, ok, ok)
 	slow, _ := start(t, &service{}, grpclimit.Options{Rules: []policy.Rule{rule(t, "api", policy.IP(), "1/hour")}, MaxWait: time.Hour})
-	short := func() codes.Code {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		return call(ctx, slow, &testgrpc.SimpleRequest{})
-	}
+	short := func() codes.Code { return call(within(t), slow, &testgrpc.SimpleRequest{}) }
 	want(t, "a call that would wait past its deadline", times(2, short), ok, denied)
 }
 

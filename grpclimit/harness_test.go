@@ -78,14 +78,31 @@ func chunk(n int) *testgrpc.StreamingOutputCallRequest {
 // start starts a server of s under o, and returns a client of it and a function that dials it.
 func start(t *testing.T, s *service, o grpclimit.Options, with ...grpc.ServerOption) (testgrpc.TestServiceClient, func(...grpc.DialOption) testgrpc.TestServiceClient) {
 	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial := serve(t, listener, listener.Addr().String(), s, o, with...)
+	return dial(), dial
+}
+
+// startInMemory is start within a bubble of testing/synctest.
+func startInMemory(t *testing.T, s *service, o grpclimit.Options, options ...grpc.DialOption) testgrpc.TestServiceClient {
+	t.Helper()
+	pipes := testkit.NewPipes()
+	dial := serve(t, pipes, "passthrough:///pipes", s, o)
+	return dial(append(options, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+		return pipes.Dial(ctx, "tcp", address)
+	}))...)
+}
+
+// serve serves s under o on a listener until the test ends, and returns a function that dials target.
+func serve(t *testing.T, listener net.Listener, target string, s *service, o grpclimit.Options, with ...grpc.ServerOption) func(...grpc.DialOption) testgrpc.TestServiceClient {
+	t.Helper()
 	if o.Store == nil {
 		o.Store = newStore(t)
 	}
 	lim, err := grpclimit.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +116,8 @@ func start(t *testing.T, s *service, o grpclimit.Options, with ...grpc.ServerOpt
 			t.Error(err)
 		}
 	})
-	dial := func(options ...grpc.DialOption) testgrpc.TestServiceClient {
-		conn, err := grpc.NewClient(listener.Addr().String(), append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, options...)...)
+	return func(options ...grpc.DialOption) testgrpc.TestServiceClient {
+		conn, err := grpc.NewClient(target, append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, options...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +128,6 @@ func start(t *testing.T, s *service, o grpclimit.Options, with ...grpc.ServerOpt
 		})
 		return testgrpc.NewTestServiceClient(conn)
 	}
-	return dial(), dial
 }
 
 // newStore returns a store in which no unit is refilled during a test.

@@ -26,7 +26,7 @@ func TestClockOfThisMachineHasNoSay(t *testing.T) {
 				t.Fatal(err)
 			}
 			testkit.Closed(t, s).clock = func() time.Time { return time.Now().Add(off) }
-			for _, text := range []string{"3/day", "3/day sliding-log", "3/day sliding-counter", "3/year calendar Asia/Seoul", "3/month calendar America/New_York"} {
+			for _, text := range []string{"3/day", "3/day sliding-log", "3/366day sliding-counter", "3/year calendar Asia/Seoul", "3/month calendar America/New_York"} {
 				l := testkit.Limiter(t, s, text, text)
 				for i := range 4 {
 					before := time.Now().Add(-time.Millisecond)

@@ -20,7 +20,7 @@ import (
 // TestWaitingTakesShareACall: takes of one key that come while another is on its way share a
 // call, and each has a decision of its own.
 func TestWaitingTakesShareACall(t *testing.T) {
-	for _, text := range []string{"1000/h", "1000/h sliding-log", "1000/h sliding-counter", "1000/h fixed-window", "1000/day sliding-histogram precision 3"} {
+	for _, text := range []string{"1000/366day", "1000/366day sliding-log", "1000/366day sliding-counter", "1000/366day fixed-window", "1000/366day sliding-histogram precision 3"} {
 		t.Run(text, func(t *testing.T) {
 			server := redistest.Shared(t, redistest.Redis(t))
 			s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})

@@ -60,7 +60,7 @@ func TestExampleClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Closed(t, s)
-	for _, text := range []string{"2/day", "2/day sliding-log", "2/day sliding-counter", "2/day sliding-histogram"} {
+	for _, text := range []string{"2/day", "2/day sliding-log", "2/366day sliding-counter", "2/day sliding-histogram"} {
 		l := testkit.Limiter(t, s, "scope", text)
 		for i, want := range []bool{true, true, false} {
 			if d, err := l.Take(t.Context(), "k", 1); err != nil || d.Allowed != want {

@@ -20,7 +20,7 @@ func TestExplainAcrossSlots(t *testing.T) {
 	c := redistest.SharedCluster(t, redistest.Redis(t))
 	s := open(t, c, redisstore.Options{Timeout: testkit.Ceiling})
 	plans := []*sluice.Plan{
-		testkit.Plan(t, "wide", "a: 12/day", "b: 20/day sliding-log"), testkit.Plan(t, "new", "9/day fixed-window initial 4"), testkit.Plan(t, "narrow", "5/day sliding-counter"),
+		testkit.Plan(t, "wide", "a: 12/day", "b: 20/day sliding-log"), testkit.Plan(t, "new", "9/366day fixed-window initial 4"), testkit.Plan(t, "narrow", "5/366day sliding-counter"),
 	}
 	denied := 0
 	for i := range 60 {

@@ -6,7 +6,6 @@ package redisstore
 import (
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -71,15 +70,15 @@ func TestHoldsExpire(t *testing.T) {
 	} {
 		plan := testkit.Plan(t, "s", "x: "+c.text)
 		req := holdOf(sluice.OpTake, plan, fmt.Sprint("k", c), 3, "a", time.Minute)
+		at := redistest.Now(t, client)
 		testkit.Take(t, s, req)
 		if c.settle {
 			testkit.Take(t, s, holdOf(sluice.OpSettle, plan, req.Key, 1, "a", 0))
 		}
 		it := &s.newCall(&req).items[0]
-		text := redistest.Do(t, client, "PTTL", it.keyHolds())
-		ms, err := strconv.ParseInt(text, 10, 64)
-		if left := time.Duration(ms)*time.Millisecond + time.Second; err != nil || left < c.least || left > c.most {
-			t.Errorf("%+v: the holds expire in %v, %v", c, left, err)
+		ends := time.UnixMilli(redistest.Number(t, client, "PEXPIRETIME", it.keyHolds()))
+		if left := ends.Sub(at) + time.Second; left < c.least || left > c.most {
+			t.Errorf("%+v: the holds expire in %v", c, left)
 		}
 	}
 }
@@ -201,7 +200,7 @@ func TestHoldsEqualMemory(t *testing.T) {
 func TestHoldOfACallerThatLeft(t *testing.T) {
 	cluster := redistest.StartCluster(t, redistest.Redis(t), 3, false)
 	s := newStore(Over(cluster.Connect(t)), Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
-	plan, other := testkit.Plan(t, "s", "10/day fixed-window"), testkit.Plan(t, "o", "10/day sliding-log")
+	plan, other := testkit.Plan(t, "s", "10/366day fixed-window"), testkit.Plan(t, "o", "10/day sliding-log")
 	for _, keys := range []int{1, 3} {
 		req := holdOf(sluice.OpTake, plan, fmt.Sprint("a", keys), 4, "a", time.Minute)
 		for i := range keys - 1 {
@@ -262,7 +261,7 @@ func TestManyHoldsOnRedis(t *testing.T) {
 // once, each id from two of them. Each id counts once, with its used units.
 func TestHoldsOfManyProcesses(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	plan := testkit.Plan(t, "s", "1000000/day fixed-window")
+	plan := testkit.Plan(t, "s", "1000000/366day fixed-window")
 	var group sync.WaitGroup
 	const ids = 40
 	for range 3 { // of two processes each

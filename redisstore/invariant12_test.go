@@ -119,7 +119,7 @@ func (w *steps) step(window int64) int64 {
 // once.
 func TestInvariant12NodesWhoseClocksDiffer(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
-	for _, text := range []string{"300/day", "300/day sliding-log", "300/day fixed-window anchor first", "300/day sliding-counter", "300/year calendar Asia/Seoul"} {
+	for _, text := range []string{"300/day", "300/day sliding-log", "300/day fixed-window anchor first", "300/366day sliding-counter", "300/year calendar Asia/Seoul"} {
 		t.Run(text, func(t *testing.T) {
 			var admitted atomic.Int64
 			var group sync.WaitGroup

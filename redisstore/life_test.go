@@ -6,6 +6,7 @@ package redisstore_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -56,8 +57,8 @@ func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 				t.Fatal(err)
 			}
 			list := redistest.Keys(t, client)
-			if d.ResetAfter >= time.Second && len(list) != 1 {
-				t.Fatalf("got keys %q, want one", list)
+			if idle := d.At.Time().Add(d.ResetAfter); len(list) == 0 && redistest.Now(t, client).Before(idle) || d.ResetAfter >= time.Second && len(list) > 1 {
+				t.Fatalf("got keys %q before %v, want one", list, idle)
 			}
 			for _, key := range list {
 				if strings.Contains(key, "!start.") {
@@ -87,23 +88,24 @@ func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
 	l := testkit.Limiter(t, s, "scope", "10000/2s sliding-log")
 	reported := make(map[int64]bool)
 	takes := 0
-	for start := sluice.Instant(0); ; takes++ {
+	for start, last := sluice.Instant(0), sluice.Instant(0); ; takes++ {
 		d, err := l.Take(t.Context(), "k", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if start == 0 {
-			start = d.At
+		if d.At > last+250_000 { // the first, or the machine was busy
+			start, takes = d.At, 0
+			clear(reported)
 		} else if d.At > start+1_600_000 { // three half seconds later
 			break
 		}
+		last = d.At
 		var ends int64
 		if list := redistest.Keys(t, client); len(list) > 0 {
 			ends = redistest.Number(t, client, "PEXPIRETIME", list[0])
 		}
 		if ends <= 0 && time.Since(d.At.Time()) > 2*time.Second { // it has ended because the machine was busy
-			start, takes = 0, 0
-			clear(reported)
+			last = 0
 			continue
 		}
 		reported[ends] = true
@@ -160,8 +162,8 @@ func TestNothingIsKeptOfAFullKey(t *testing.T) {
 		return slices.DeleteFunc(redistest.Keys(t, client), func(key string) bool { return strings.HasSuffix(key, "!!void") })
 	}
 	for _, text := range []string{
-		"5/min", "5/min leaky-bucket burst 5", "5/min interval-refill", "5/h fixed-window", "5/h fixed-window anchor first", "5/day calendar UTC",
-		"5/h sliding-counter", "6/h sliding-counter sub-windows 6", "5/h sliding-log", "5/h sliding-histogram",
+		"5/min", "5/min leaky-bucket burst 5", "5/min interval-refill", "5/366day fixed-window", "5/h fixed-window anchor first", "5/year calendar UTC",
+		"5/366day sliding-counter", "6/366day sliding-counter sub-windows 6", "5/h sliding-log", "5/h sliding-histogram",
 	} {
 		t.Run(text, func(t *testing.T) {
 			redistest.Do(t, client, "FLUSHALL")
@@ -224,26 +226,32 @@ func TestMemoryOfKeys(t *testing.T) {
 		{"1000000/h sliding-histogram", 5000, 5000},
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			redistest.Do(t, client, "FLUSHALL")
 			l := testkit.Limiter(t, s, "scope", c.limit)
 			reqs := make([]sluice.Request, c.takes)
 			for i := range reqs {
 				reqs[i] = sluice.Request{Charge: l.Of("0123456789abcdef", 1)}
 			}
-			out := make([]sluice.Result, len(reqs))
-			if err := s.TakeBatch(t.Context(), reqs, out); err != nil {
-				t.Fatal(err)
-			}
-			for i, r := range out {
-				if r.Err != nil || !r.Decision.Allowed && l.Plan().Term(0).DelayAfter == 0 {
-					t.Fatalf("take %d: %+v", i, r)
+			for measured := false; !measured; { // on a busy machine a key may have ended before
+				redistest.Do(t, client, "FLUSHALL")
+				out := make([]sluice.Result, len(reqs))
+				if err := s.TakeBatch(t.Context(), reqs, out); err != nil {
+					t.Fatal(err)
 				}
-			}
-			for _, key := range redistest.Keys(t, client) {
-				got := redistest.Number(t, client, "MEMORY", "USAGE", key, "SAMPLES", "0")
-				t.Logf("%s: %d bytes", fmt.Sprintf("%.60s", key), got)
-				if got > c.most {
-					t.Errorf("got %d bytes, want at most %d", got, c.most)
+				for i, r := range out {
+					if r.Err != nil || !r.Decision.Allowed && l.Plan().Term(0).DelayAfter == 0 {
+						t.Fatalf("take %d: %+v", i, r)
+					}
+				}
+				for _, key := range redistest.Keys(t, client) {
+					text := redistest.Do(t, client, "MEMORY", "USAGE", key, "SAMPLES", "0")
+					if text == "" {
+						continue
+					}
+					got, err := strconv.ParseInt(text, 10, 64)
+					t.Logf("%s: %s bytes", fmt.Sprintf("%.60s", key), text)
+					if measured = true; err != nil || got > c.most {
+						t.Errorf("got %s bytes, want at most %d", text, c.most)
+					}
 				}
 			}
 		})

@@ -48,7 +48,7 @@ func TestSlotMovesToAnotherNode(t *testing.T) {
 	number := strconv.FormatInt(slot, 10)
 	sourceID, targetID := redistest.Do(t, source, "CLUSTER", "MYID"), redistest.Do(t, target, "CLUSTER", "MYID")
 	move := func(key string) {
-		redistest.Do(t, source, "MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), key, "0", "5000")
+		redistest.Do(t, source, "MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), key, "0", "60000")
 	}
 	redistest.Do(t, target, "CLUSTER", "SETSLOT", number, "IMPORTING", sourceID)
 	redistest.Do(t, source, "CLUSTER", "SETSLOT", number, "MIGRATING", targetID)

@@ -59,7 +59,7 @@ func shareSecret(t *testing.T, at clienttest.Servers) {
 	for name, o := range map[string]redisstore.Options{
 		"a prefix": {Prefix: "other"}, "a secret": {Secret: a}, "another secret": {Secret: b}, "both": {Prefix: "other", Secret: a},
 	} {
-		o.Timeout = 10 * time.Second
+		o.Timeout = testkit.Ceiling
 		secret := hashSecret(t, open(t, at, o))
 		if who, ok := seen[secret]; ok {
 			t.Errorf("a store with %s has the secret of one %s", name, who)

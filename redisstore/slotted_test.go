@@ -28,7 +28,7 @@ func TestSlotAndUnitsAreOneCall(t *testing.T) {
 		t.Run(b.Name, func(t *testing.T) {
 			server := redistest.Shared(t, b)
 			s, client := open(t, server, redisstore.Options{Timeout: testkit.Ceiling}), server.Client(t)
-			for _, limit := range []string{"3/day", "3/day sliding-log", "3/day calendar UTC", "3/day sliding-counter"} {
+			for _, limit := range []string{"3/day", "3/day sliding-log", "3/year calendar UTC", "3/366day sliding-counter"} {
 				p := testkit.Plan(t, limit, limit)
 				testkit.Take(t, s, withSlot(p, "other", "a", 2)) // the server learns the script
 				redistest.ScriptCalls(t, client)
@@ -63,7 +63,7 @@ func TestSlotUnderAChangedLimit(t *testing.T) {
 	for _, b := range redistest.Binaries(t) {
 		t.Run(b.Name, func(t *testing.T) {
 			s := open(t, redistest.Shared(t, b), redisstore.Options{Timeout: testkit.Ceiling})
-			old, changed := testkit.Plan(t, "s", "x: 1/day"), testkit.Plan(t, "s", "x: 2/day fixed-window")
+			old, changed := testkit.Plan(t, "s", "x: 1/day"), testkit.Plan(t, "s", "x: 2/366day fixed-window")
 			testkit.Take(t, s, withSlot(old, "k", "a", 3))
 			if d := testkit.Take(t, s, withSlot(changed, "k", "a", 3)); !d.Allowed {
 				t.Fatalf("one of two: got %+v", d)

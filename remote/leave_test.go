@@ -47,8 +47,8 @@ func TestShortDeadlineLiftsNoLimit(t *testing.T) {
 				t.Run(store.name+" "+failure.String()+" "+rule.name, func(t *testing.T) {
 					t.Parallel()
 					proxy := redistest.StartProxy(t, server.Addr)
-					redis := teststore.New(t, proxy.Addr, redisstore.Options{Prefix: t.Name(), Timeout: 30 * time.Second})
-					far := testkit.Closed(t, wrap(t, redis, remote.Options{Timeout: 30 * time.Second}))
+					redis := teststore.New(t, proxy.Addr, redisstore.Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
+					far := testkit.Closed(t, wrap(t, redis, remote.Options{Timeout: testkit.Ceiling}))
 					front, err := evaluate.New(evaluate.Options{
 						Store:   far,
 						Rules:   []policy.Rule{{Name: "r", Failure: failure, Levels: []policy.Level{rule.level}}},

@@ -32,7 +32,7 @@ func TestOnRedis(t *testing.T) {
 			}
 			var nodes [4]*nearStore
 			for i := range nodes {
-				store := teststore.New(t, server.Addr, redisstore.Options{Prefix: t.Name(), Timeout: 10 * time.Second})
+				store := teststore.New(t, server.Addr, redisstore.Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
 				nodes[i] = newNearStore(store, Options{Lease: always(terms)})
 			}
 			var allowed, taken atomic.Int64

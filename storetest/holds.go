@@ -115,7 +115,7 @@ func testHoldsConcurrent(t *testing.T, b *bench) {
 	h, _ := b.store(t)
 	skipWithoutHolds(t, h)
 	const callers, each, quota = 8, 20, 1_000_000
-	plan := testkit.Plan(t, "held by many", fmt.Sprintf("%d/day fixed-window", quota))
+	plan := testkit.Plan(t, "held by many", fmt.Sprintf("%d/365d fixed-window", quota))
 	ask := func(op sluice.Op, cost int64, id string, retry bool) sluice.Decision {
 		d, err := h.Store.Take(t.Context(), sluice.Request{Op: op, Charge: sluice.Charge{Plan: plan, Key: "k", Cost: cost}, Hold: &sluice.Hold{ID: id, TTL: time.Hour, Retry: retry}})
 		if err != nil {

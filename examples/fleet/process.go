@@ -85,19 +85,30 @@ func (p *process) end() {
 	<-p.ended
 }
 
-// freeAddress returns an address of this machine at which nobody listens.
+// freeAddress returns an address of this machine at which nobody listens. Its UDP port stays
+// taken, so that no other process that chooses in this way gets the address before the server
+// listens there.
 func freeAddress(ctx context.Context) (address string, err error) {
 	const first, end = 10_000, 32_000 // below those that systems give to clients
 	var lc net.ListenConfig
 	for range 100 {
 		address = net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.IntN(end-first))) //nolint:gosec // any port will do
+		var claim net.PacketConn
+		if claim, err = lc.ListenPacket(ctx, "udp", address); err != nil {
+			continue
+		}
 		var l net.Listener
 		if l, err = lc.Listen(ctx, "tcp", address); err == nil {
+			claims = append(claims, claim)
 			return address, l.Close()
 		}
+		_ = claim.Close() // the port is another's
 	}
 	return "", err
 }
+
+// claims are the UDP ports of the addresses that freeAddress has returned.
+var claims []net.PacketConn
 
 // startRedis starts a Redis server and returns its URL.
 func startRedis(ctx context.Context, dir string) (*process, string, error) {

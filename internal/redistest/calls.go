@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sluicegate/sluice/internal/testkit"
 )
@@ -91,6 +92,12 @@ func (s *Server) askOnce(t testing.TB, command []string) (reply Reply) {
 		}
 	}
 	return reply
+}
+
+// Now returns the time of a server's clock.
+func Now(t testing.TB, client *Client) time.Time {
+	t.Helper()
+	return time.UnixMicro(Number(t, client, "EVAL", "local t = redis.call('TIME'); return t[1] * 1000000 + t[2]", "0"))
 }
 
 // Number is [Do] of a command that answers with a number.

@@ -97,7 +97,7 @@ func TestClientsThatReadFromReplicas(t *testing.T) {
 func TestHooksSeeScripts(t *testing.T) {
 	t.Parallel()
 	client := testkit.Closed(t, newSingle(redistest.Start(t, redistest.Redis(t)).Addr))
-	s := testkit.Closed(t, newStore(t, client, redisstore.Options{}))
+	s := testkit.Closed(t, newStore(t, client, redisstore.Options{Timeout: testkit.Ceiling}))
 	h := &hook{}
 	client.AddHook(h)
 	l := testkit.Limiter(t, s, "scope", "20/day")

@@ -53,7 +53,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cutter, client := c.open(t)
 			s := testkit.Closed(t, open(t, client, redisstore.Options{Timeout: testkit.Ceiling}))
-			for _, text := range []string{"1000/day", "1000/day sliding-log", "1000/day sliding-counter"} {
+			for _, text := range []string{"1000/day", "1000/day sliding-log", "1000/366day sliding-counter"} {
 				l := testkit.Limiter(t, s, "scope", text)
 				take := func(cost int64) error {
 					_, err := l.Take(t.Context(), "k", cost)
@@ -135,7 +135,7 @@ func TestRefusedFirstOfSeveral(t *testing.T) {
 	}{
 		{to, []any{"CLUSTER", "SETSLOT", slot, "IMPORTING", from.ClusterMyID(t.Context()).Val()}},
 		{from, []any{"CLUSTER", "SETSLOT", slot, "MIGRATING", to.ClusterMyID(t.Context()).Val()}},
-		{from, []any{"MIGRATE", "127.0.0.1", target.Port, moved[0], 0, 5000}},
+		{from, []any{"MIGRATE", "127.0.0.1", target.Port, moved[0], 0, 60_000}},
 	} {
 		if err := c.on.Do(t.Context(), c.args...).Err(); err != nil {
 			t.Fatalf("%v: %v", c.args, err)

@@ -25,9 +25,10 @@ func warm(t *testing.T, s *rueidisstore.Store) {
 	t.Helper()
 	l := testkit.Limiter(t, s, "warm", "1000000/h")
 	for range 200 {
-		if _, err := l.Take(t.Context(), "k", 1); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Until(t, "a decision", func() bool { // on a busy machine a request may exceed its timeout
+			_, err := l.Take(t.Context(), "k", 1)
+			return err == nil
+		})
 	}
 }
 

@@ -24,12 +24,7 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 func opener(change func(*rueidis.ClientOption)) clienttest.Open {
 	return func(t *testing.T, at clienttest.Servers, options redisstore.Options) *redisstore.Store {
 		t.Helper()
-		client := connect(t, at.URL(), func(o *rueidis.ClientOption) {
-			o.ConnWriteTimeout, o.Dialer.KeepAlive = testkit.Ceiling, testkit.Ceiling
-			if change != nil {
-				change(o)
-			}
-		})
+		client := connect(t, at.URL(), change)
 		s, err := rueidisstore.New(client, options)
 		if err != nil {
 			t.Fatal(err)

@@ -22,8 +22,8 @@ import (
 	"github.com/sluicegate/sluice/storetest"
 )
 
-// connect returns a client of the servers that a URL names, closed when the test ends. change
-// may be nil.
+// connect returns a client of the servers that a URL names, closed when the test ends. It waits
+// for a busy machine. change may be nil.
 func connect(t *testing.T, at string, change func(*rueidis.ClientOption)) rueidis.Client {
 	t.Helper()
 	u, err := redisurl.Parse(at)
@@ -34,6 +34,7 @@ func connect(t *testing.T, at string, change func(*rueidis.ClientOption)) rueidi
 	if err != nil {
 		t.Fatal(err)
 	}
+	option.ConnWriteTimeout, option.Dialer.Timeout, option.Dialer.KeepAlive = testkit.Ceiling, testkit.Ceiling, testkit.Ceiling
 	if change != nil {
 		change(&option)
 	}
@@ -136,7 +137,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 		proxy := redistest.StartProxy(t, server.Addr)
 		s := newStore(t, connect(t, "redis://"+proxy.Addr, func(o *rueidis.ClientOption) { o.DisableRetry = !retry }))
 		direct := newStore(t, connect(t, "redis://"+server.Addr, nil))
-		for _, text := range []string{"1000/day", "1000/day sliding-log", "1000/day sliding-counter"} {
+		for _, text := range []string{"1000/day", "1000/day sliding-log", "1000/366day sliding-counter"} {
 			l, look := testkit.Limiter(t, s, "scope", text), testkit.Limiter(t, direct, "scope", text)
 			if _, err := l.Take(t.Context(), "k", 1); err != nil {
 				t.Fatal(err)
@@ -172,7 +173,7 @@ func TestSentinelAndTLS(t *testing.T) {
 					shareSecret(t, at)
 				}
 				s := newStore(t, connect(t, at, nil))
-				for _, text := range []string{"2/day", "2/day sliding-log", "2/day sliding-counter", "2/day sliding-histogram", "2/year calendar UTC"} {
+				for _, text := range []string{"2/day", "2/day sliding-log", "2/366day sliding-counter", "2/day sliding-histogram", "2/year calendar UTC"} {
 					l := testkit.Limiter(t, s, "scope", text)
 					for i, want := range []bool{true, true, false} {
 						if d, err := l.Take(t.Context(), "k", 1); err != nil || d.Allowed != want {

@@ -47,13 +47,16 @@ func works(t *testing.T, s *rueidisstore.Store) {
 	t.Helper()
 	testkit.Until(t, "a connection", func() bool { return s.Err() == nil })
 	l := testkit.Limiter(t, s, "works", "1/h sliding-log")
-	var err error
-	testkit.Until(t, "a decision", func() bool {
-		_, err = l.Take(t.Context(), t.Name(), 1)
-		return err == nil
-	})
-	if d, err := l.Take(t.Context(), t.Name(), 1); err != nil || d.Allowed {
-		t.Errorf("take 2: got %+v, %v, want denied", d, err)
+	var d sluice.Decision
+	for range 2 {
+		testkit.Until(t, "a decision", func() bool { // on a busy machine a request may exceed the client's timeout
+			var err error
+			d, err = l.Take(t.Context(), t.Name(), 1)
+			return err == nil
+		})
+	}
+	if d.Allowed {
+		t.Errorf("take 2: got %+v, want denied", d)
 	}
 }
 

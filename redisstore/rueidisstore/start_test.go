@@ -28,7 +28,6 @@ func disconnected(t *testing.T) (l *sluice.Limiter, started <-chan struct{}, rel
 	dials := make(chan struct{}, 100)
 	l = testkit.Limiter(t, newStore(t, connect(t, "redis://"+server.Addr, func(o *rueidis.ClientOption) {
 		o.PipelineMultiplex = -1 // one connection
-		o.ConnWriteTimeout, o.Dialer.Timeout = testkit.Ceiling, testkit.Ceiling
 		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			conn, err := d.DialContext(ctx, "tcp", addr)
 			dials <- struct{}{}

@@ -45,7 +45,7 @@ func TestTLSAndUser(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store, err := rueidisstore.Open(t.Context(), c.url(t), redisstore.Options{})
+			store, err := rueidisstore.Open(t.Context(), c.url(t), redisstore.Options{Timeout: testkit.Ceiling})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,24 +55,33 @@ func TestTLSAndUser(t *testing.T) {
 				}
 			}()
 			plan := testkit.Compile(t, "scope", sluice.PerHour(2))
-			for key := range 20 { // in slots of all masters
+			key, decided := 0, 0
+			testkit.Until(t, "decisions on 20 keys", func() bool {
+				key++ // in slots of all masters
 				for i, want := range []bool{true, true, false} {
 					d, err := store.Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: plan, Key: fmt.Sprint(key), Cost: 1}})
-					if err != nil {
-						t.Fatal(err)
+					if err != nil { // on a busy machine a request may exceed the client's timeout
+						t.Log(err)
+						return false
 					}
 					if d.Allowed != want {
 						t.Errorf("take %d of key %d: allowed %v, want %v", i+1, key, d.Allowed, want)
 					}
 				}
-			}
+				decided++
+				return decided == 20
+			})
 			slots, err := sluice.NewSlots(store, "slots", sluice.SlotLimit{Cap: 1, TTL: sluice.MaxWindow})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d, err := slots.Acquire(t.Context(), "k", "ann", 1); err != nil || !d.Allowed {
-				t.Errorf("slots: %+v, %v", d, err)
-			}
+			testkit.Until(t, "a slot", func() bool {
+				d, err := slots.Acquire(t.Context(), "k", "ann", 1)
+				if err != nil || !d.Allowed {
+					t.Logf("slots: %+v, %v", d, err)
+				}
+				return err == nil && d.Allowed
+			})
 		})
 	}
 }

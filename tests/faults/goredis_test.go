@@ -49,7 +49,7 @@ func openGoRedis(t *testing.T, at faults.Target, options redisstore.Options) fau
 		o.PoolSize, o.PipelinePoolSize = 1, -1 // a pool only for pipelines would grow with the load
 	}
 	if at.Patient {
-		o.ReadTimeout = testkit.Ceiling
+		o.ReadTimeout, o.DialTimeout = testkit.Ceiling, testkit.Ceiling
 	}
 	client := redis.NewUniversalClient(o)
 	s, err := goredis.New(client, options)

@@ -222,7 +222,7 @@ func newPress(t *testing.T, s *stack) *press {
 	t.Helper()
 	return &press{store: s, stop: make(chan struct{}), plans: [2]*sluice.Plan{
 		testkit.Plan(t, "leased", fmt.Sprintf("%d/h fixed-window anchor first", plenty)),
-		testkit.Plan(t, "other", fmt.Sprintf("%d/h sliding-counter", plenty)),
+		testkit.Plan(t, "other", fmt.Sprintf("%d/366day sliding-counter", plenty)),
 	}}
 }
 

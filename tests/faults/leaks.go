@@ -64,12 +64,12 @@ func holding(t *testing.T, servers []*redistest.Server) held {
 // be counted.
 func clientList(t *testing.T, s *redistest.Server) string {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
+	conn, err := net.DialTimeout("tcp", s.Addr, testkit.Ceiling)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()                                     //nolint:errcheck // it was read to the end
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // or reading fails
+	defer conn.Close()                                    //nolint:errcheck // it was read to the end
+	_ = conn.SetDeadline(time.Now().Add(testkit.Ceiling)) // or reading fails
 	if _, err := io.WriteString(conn, "CLIENT LIST\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -111,9 +111,9 @@ func (c *Client) nothingGrows(t *testing.T, f *fault) {
 	var before held
 	for n := range first + more*times(t) {
 		r.start()
-		was := r.outages()
+		noticed := r.notices("")
 		g.strike([]*rig{r})
-		testkit.Until(t, "an outage", func() bool { return r.outages() > was })
+		testkit.Until(t, "an outage", noticed)
 		g.heal()
 		testkit.Until(t, "the store to be healthy", func() bool { return r.store.Err() == nil })
 		r.halt() // what is in flight is no leak

@@ -87,12 +87,15 @@ func (c *Client) leases(t *testing.T) {
 			plan := testkit.Compile(t, "leased", limit)
 			var all []*leaser
 			for range nodes {
-				l := &leaser{proxy: redistest.StartProxy(t, server.Addr), plan: plan, terms: sluice.LeaseTerms{TTL: 40 * time.Millisecond, Units: 8}}
-				l.store = testkit.Closed(t, c.Open(t, Target{URL: "redis://" + l.proxy.Addr}, redisstore.Options{Timeout: 100 * time.Millisecond}))
-				l.begin(t)
-				all = append(all, l)
+				all = append(all, &leaser{proxy: redistest.StartProxy(t, server.Addr), plan: plan, terms: sluice.LeaseTerms{TTL: 40 * time.Millisecond, Units: 8}})
 			}
 			for round := 0; ; round++ { // more than one where the machine has other work
+				if round%4 == 0 {
+					for _, l := range all { // with more time for a call
+						l.store = testkit.Closed(t, c.Open(t, Target{URL: "redis://" + l.proxy.Addr}, redisstore.Options{Timeout: 100 * time.Millisecond << (round / 4)}))
+						l.begin(t)
+					}
+				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(windows)*limit.Window)
 				var group sync.WaitGroup
 				for _, l := range all {

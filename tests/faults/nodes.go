@@ -26,7 +26,7 @@ func (c *Client) nodes(t *testing.T, url string, n int) []sluice.Store {
 	t.Helper()
 	nodes := make([]sluice.Store, n)
 	for i := range nodes {
-		nodes[i] = testkit.Closed(t, c.Open(t, Target{URL: url}, redisstore.Options{Timeout: testkit.Ceiling}))
+		nodes[i] = testkit.Closed(t, c.Open(t, Target{URL: url, Patient: true}, redisstore.Options{Timeout: testkit.Ceiling}))
 	}
 	return nodes
 }
@@ -91,7 +91,7 @@ var sequential = porcupine.Model{
 func (c *Client) linearizable(t *testing.T, url string) {
 	const count, goroutines, requests, rounds = 3, 3, 12, 8
 	nodes := c.nodes(t, url, count)
-	for _, text := range []string{"6/h", "6/h sliding-log", "6/h fixed-window anchor first", "6/h sliding-counter"} {
+	for _, text := range []string{"6/366day", "6/366day sliding-log", "6/366day fixed-window anchor first", "6/366day sliding-counter"} {
 		for round := range rounds {
 			history := record(t, nodes, text, uint64(round), goroutines, requests)
 			if got := porcupine.CheckOperationsTimeout(sequential, history, time.Minute); got != porcupine.Ok {

@@ -43,13 +43,18 @@ func (f *fault) play(t *testing.T, c *Client) {
 		for i, r := range rigs {
 			testkit.Until(t, "load on the store", func() bool { return r.decided.Load() > settled[i]+100 })
 		}
-		was := rigs[0].outages()
+		noticed := make([]func() bool, len(rigs))
+		for i, r := range rigs {
+			noticed[i] = r.notices(f.says)
+		}
 		b := blow{since: g.strike(rigs)}
 		b.until = sluice.InstantOf(time.Now())
 		spend(rigs)
 		blows = append(blows, b)
-		if !f.calm {
-			testkit.Until(t, "an outage", func() bool { return rigs[0].outages() > was })
+		for _, is := range noticed {
+			if !f.calm {
+				testkit.Until(t, "an outage", is)
+			}
 		}
 		pause(f.lasts())
 		g.heal()
@@ -92,9 +97,15 @@ func (r *rig) check(t *testing.T, f *fault) {
 	if all, reported := calls+r.asked.Load(), r.decided.Load()+r.unasked.Load(); all != reported {
 		t.Errorf("%v: %d calls, but %d decisions and refusals", r.policy, all, reported)
 	}
-	// Where no call may fail, none may end by its deadline.
-	if longest, late := time.Duration(r.longest.Load()), time.Duration(r.late.Load()); !f.calm && longest > tolerance*f.patience()+late {
-		t.Errorf("%v: a call took %v, with a deadline of %v, and timers were late by %v at most", r.policy, longest, f.patience(), late)
+	for _, call := range r.long {
+		late := time.Duration(0)
+		for _, s := range r.asleep {
+			late += s.within(call)
+		}
+		// Where no call may fail, none may end by its deadline.
+		if took := call.ended.Sub(call.began); !f.calm && took > tolerance*r.deadline+late {
+			t.Errorf("%v: a call took %v, with a deadline of %v, and the machine had other work for %v of it", r.policy, took, r.deadline, late)
+		}
 	}
 	switch most, nodes := int64(0), 1; r.policy {
 	case sluice.FailLocal:

@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// tolerance is how much longer a call may take where the machine has other
-	// work: it distinguishes a late call from one that waited for the store.
+	// tolerance is how much longer a call may take, beside the time for which the machine
+	// had other work: it distinguishes a late call from one that waited for the store.
 	tolerance = 10
 	quota     = 600 // of the hot key, in an hour: nothing comes back during a test
 	plenty    = 1_000_000_000
@@ -41,6 +41,7 @@ type rig struct {
 	store            *remote.Store
 	hot, meter       *sluice.Limiter
 	hotKey, meterKey string
+	deadline         time.Duration // of calls
 
 	stop  context.CancelFunc
 	group sync.WaitGroup
@@ -59,17 +60,33 @@ type rig struct {
 	odd      atomic.Int64 // errors that no policy explains
 	longest  atomic.Int64 // ns of a call
 	slow     atomic.Int64 // calls that took longer than the usual deadline
-	late     atomic.Int64 // ns by which a goroutine was woken late at most
 	lastOdd  atomic.Value
 
 	mu       sync.Mutex
 	receipts []sluice.Instant // of units of the hot key that the store allowed
+	long     []span           // calls that took longer than tolerance times the deadline
+	asleep   []span           // from when a goroutine was to be woken until it was, if that was long
+}
+
+// span is a time.
+type span struct{ began, ended time.Time }
+
+// within returns for how long s and t were at once.
+func (s span) within(t span) time.Duration {
+	began, ended := s.began, s.ended
+	if began.Before(t.began) {
+		began = t.began
+	}
+	if ended.After(t.ended) {
+		ended = t.ended
+	}
+	return max(ended.Sub(began), 0)
 }
 
 // rig connects to the servers of a stage. No call may outlive the deadline.
 func (c *Client) rig(t *testing.T, g *stage, policy sluice.Failure, deadline time.Duration) *rig {
 	t.Helper()
-	r := &rig{policy: policy, redis: c.Open(t, Target{URL: g.url, Steady: g.steady}, redisstore.Options{Timeout: max(deadline, bounds.DefaultRedisTimeout)})}
+	r := &rig{policy: policy, deadline: deadline, redis: c.Open(t, Target{URL: g.url, Steady: g.steady}, redisstore.Options{Timeout: max(deadline, bounds.DefaultRedisTimeout)})}
 	r.witness = c.witness(r.redis)
 	r.store = wrap(t, r.witness, remote.Options{Policy: policy, Timeout: deadline, Local: memstore.New(memstore.Options{})})
 	r.hot = testkit.Limiter(t, r.store, "hot-"+policy.String(), fmt.Sprintf("%d/h sliding-log", quota))
@@ -140,13 +157,17 @@ func (r *rig) start() {
 	}
 }
 
-// noteLate notes how late the machine wakes who sleeps: no call can be sooner.
+// noteLate notes when the machine wakes late who sleeps: no call can be sooner.
 func (r *rig) noteLate(ctx context.Context) {
-	const rest = 5 * time.Millisecond
+	const rest, long = 5 * time.Millisecond, 20 * time.Millisecond
 	for ctx.Err() == nil {
-		began := time.Now()
+		due := time.Now().Add(rest)
 		<-time.After(rest)
-		r.late.Store(max(r.late.Load(), int64(time.Since(began)-rest)))
+		if s := (span{due, time.Now()}); s.ended.Sub(s.began) > long {
+			r.mu.Lock()
+			r.asleep = append(r.asleep, s)
+			r.mu.Unlock()
+		}
 	}
 }
 
@@ -201,18 +222,33 @@ func (r *rig) sorted() []sluice.Instant {
 func (r *rig) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.receipts = nil
+	r.receipts, r.long, r.asleep = nil, nil, nil
 }
 
-func (r *rig) outages() uint64 { return r.store.Stats().Outages }
+// notices returns a function that reports whether the store has noticed a fault that begins
+// now, in which the servers answer with a word or, if that is empty, anything. On a busy
+// machine the store may be unavailable already.
+func (r *rig) notices(word string) func() bool {
+	outages, refusals := r.store.Stats().Outages, r.witness.refusals(word)
+	return func() bool {
+		down := r.store.Stats().Outages > outages || r.store.Err() != nil
+		return down && (word == "" || r.witness.refusals(word) > refusals)
+	}
+}
 
 // take takes one unit. It reports whether there was a decision.
 func (r *rig) take(lim *sluice.Limiter, key string) (sluice.Decision, bool) {
 	began := time.Now()
 	d, err := lim.Take(context.Background(), key, 1)
-	took := time.Since(began)
+	ended := time.Now()
+	took := ended.Sub(began)
 	if took > bounds.DefaultTimeout {
 		r.slow.Add(1)
+	}
+	if took > tolerance*r.deadline {
+		r.mu.Lock()
+		r.long = append(r.long, span{began, ended})
+		r.mu.Unlock()
 	}
 	for longest := r.longest.Load(); int64(took) > longest && !r.longest.CompareAndSwap(longest, int64(took)); {
 		longest = r.longest.Load()

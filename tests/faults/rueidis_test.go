@@ -50,7 +50,7 @@ func openRueidis(t *testing.T, at faults.Target, options redisstore.Options) fau
 	}
 	option.AlwaysPipelining = at.Steady
 	if at.Patient {
-		option.ConnWriteTimeout, option.Dialer.KeepAlive = testkit.Ceiling, testkit.Ceiling
+		option.ConnWriteTimeout, option.Dialer.Timeout, option.Dialer.KeepAlive = testkit.Ceiling, testkit.Ceiling, testkit.Ceiling
 	}
 	client, err := rueidis.NewClient(option)
 	if err != nil {

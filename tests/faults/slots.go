@@ -58,7 +58,7 @@ func move(t *testing.T, from, to *redistest.Server, slot string) {
 		if len(keys) == 0 {
 			return
 		}
-		from.Do(t, append([]string{"MIGRATE", host, port, "", "0", "5000", "KEYS"}, keys...)...)
+		from.Do(t, append([]string{"MIGRATE", host, port, "", "0", "60000", "KEYS"}, keys...)...)
 	}
 	t.Fatalf("slot %s does not get empty", slot)
 }

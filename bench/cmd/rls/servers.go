@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -155,13 +156,30 @@ func start(ctx context.Context, env []string, name string, args ...string) (pid 
 	return cmd.Process.Pid, nil
 }
 
+// freePort returns a port of 127.0.0.1 at which nobody listens. Its UDP port stays taken, so that
+// no test that chooses in this way gets the port before the server listens there.
 func freePort(ctx context.Context) (port int, err error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	const first, end = 10_000, 32_000 // below those that systems give to clients
+	var lc net.ListenConfig
+	for range 100 {
+		port = first + rand.IntN(end-first)
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		var claim net.PacketConn
+		if claim, err = lc.ListenPacket(ctx, "udp", address); err != nil {
+			continue
+		}
+		var l net.Listener
+		if l, err = lc.Listen(ctx, "tcp", address); err == nil {
+			claims = append(claims, claim)
+			return port, l.Close()
+		}
+		_ = claim.Close() // the port is another's
 	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
+	return 0, err
 }
+
+// claims are the UDP ports of the ports that freePort has returned.
+var claims []net.PacketConn
 
 // ready waits until a server answers OK.
 func ready(ctx context.Context, address string) (err error) {
