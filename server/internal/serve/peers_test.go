@@ -257,7 +257,7 @@ func TestFleetUnreported(t *testing.T) {
 // heartbeatOf adds nodes to the heartbeats of a store.
 func heartbeatOf(t *testing.T, server *redistest.Server, ids ...string) {
 	t.Helper()
-	s, err := rueidisstore.Open(t.Context(), server.URL(), redisstore.Options{})
+	s, err := rueidisstore.Open(t.Context(), server.URL(), redisstore.Options{Timeout: testkit.Ceiling})
 	if err != nil {
 		t.Fatal(err)
 	}
