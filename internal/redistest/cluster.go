@@ -76,8 +76,8 @@ func (c *Cluster) timeout(t testing.TB, d time.Duration) {
 	}
 }
 
-// meet introduces the nodes to each other until each knows all: a node forgets another that
-// does not answer its introduction within the node timeout.
+// meet introduces the nodes to each other, again and again until each knows all: a node forgets
+// another that does not answer its introduction within the node timeout.
 func meet(t testing.TB, nodes []*Server) {
 	t.Helper()
 	var ids []string

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestBrought: limits are compiled once while they are kept, few are kept, and those that are
-// faulty are not.
+// TestBrought: limits are compiled once while they are kept. At most mostBrought are kept, and
+// none that is faulty.
 func TestBrought(t *testing.T) {
 	var b Brought[int, int]
 	compiled := 0

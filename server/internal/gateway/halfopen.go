@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// halfOpenTimeout is how long an upstream may be silent after a switch of protocol once the
-// client has closed its side, or has left: the two look alike. A TCP listener has the same bound.
+// halfOpenTimeout is how long an upstream may be silent after a switch of protocol once its client
+// has closed its side or left, which look alike. TCP listeners have the same bound.
 const halfOpenTimeout = 10 * time.Minute
 
 // halfOpen is the connection to an upstream after a switch of protocol. Each side may close its

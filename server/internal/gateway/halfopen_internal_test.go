@@ -21,8 +21,8 @@ type unending struct{ net.Conn }
 
 func (unending) CloseWrite() error { return nil }
 
-// TestSilentAfterClient: a connection that has switched protocol, and whose client has left, ends
-// ten minutes after the last byte of an upstream that does not end it.
+// TestSilentAfterClient: once its client has left, a connection that has switched protocol ends
+// ten minutes after the upstream's last byte.
 func TestSilentAfterClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Time, 1)

@@ -25,8 +25,8 @@ type transport interface {
 	WriteStatus(s *status.Status) error
 }
 
-// transportOf returns the transport of a request. It fails if messages are compressed: a short
-// message may become a long one, and the client of OTLP registers gzip for all of the process.
+// transportOf returns the transport of a request. It fails if the client compresses messages, as a
+// short message may expand to a long one. The exporter of OTLP registers gzip for the whole process.
 func transportOf(ctx context.Context) (transport, error) {
 	t := grpc.ServerTransportStreamFromContext(ctx).(transport)
 	if name := t.RecvCompress(); name != "" && name != encoding.Identity {
@@ -48,7 +48,7 @@ func (r registrar) RegisterService(of *grpc.ServiceDesc, service any) {
 	r.ServiceRegistrar.RegisterService(&own, service)
 }
 
-// timely returns a handler that ends a request whose message has not arrived in time.
+// timely returns handle with a bound on the time until the message of a request has arrived.
 func timely(handle grpc.MethodHandler) grpc.MethodHandler {
 	return func(service any, ctx context.Context, read func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
 		t, err := transportOf(ctx)

@@ -22,7 +22,7 @@ import (
 )
 
 // TestUnfinishedMessage: a request whose message does not end is answered after ten seconds. A
-// stream of the service of health stays.
+// stream of the health service stays open.
 func TestUnfinishedMessage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -48,7 +48,8 @@ type Gateway struct {
 }
 
 // Start serves a configuration, at free ports where it names none, with short intervals. Calls
-// of a store with [redistest.Patient] never time out. The functions in more change the options.
+// to a store whose URL has [redistest.Patient] do not time out. The functions in more change the
+// options.
 func Start(t testing.TB, yaml string, more ...func(*serve.Options)) *Gateway {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")

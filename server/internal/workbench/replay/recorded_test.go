@@ -88,9 +88,9 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// TestRecordedDescriptors: the log has no descriptors, but the rules that decided them. More
-// rules than a request is charged under are replayed, as each is for other descriptors. No rule
-// applies to a line about a limit of a file.
+// TestRecordedDescriptors: the log has no descriptors, but the rules that decided them. A line
+// may name more rules than one request can be charged under, as each is for another descriptor. No
+// rule applies to a line about a limit of a file.
 func TestRecordedDescriptors(t *testing.T) {
 	t.Parallel()
 	log, file := filepath.Join(t.TempDir(), "decisions.jsonl"), filepath.Join(t.TempDir(), "limits.yaml")
