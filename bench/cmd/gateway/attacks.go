@@ -66,11 +66,11 @@ const memoryLimit = "200MiB"
 
 func (h *house) startAttacked(ctx context.Context, upstream string) (a *attacked, err error) {
 	a = &attacked{file: filepath.Join(h.dir, "attacked.yaml")}
-	address, err := freePort(ctx)
+	address, err := freeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if a.secure, err = freePort(ctx); err != nil {
+	if a.secure, err = freeAddress(ctx); err != nil {
 		return nil, err
 	}
 	cert, key, err := h.certificate()

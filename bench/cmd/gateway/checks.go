@@ -17,7 +17,7 @@ func (m *measurer) checks(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, empty.stop()) }()
-	address, err := freePort(ctx)
+	address, err := freeAddress(ctx)
 	if err != nil {
 		return err
 	}

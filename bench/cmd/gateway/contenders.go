@@ -96,7 +96,7 @@ func role(name string) func(context.Context, *house, string) (*process, error) {
 
 // startRole starts this program as another server.
 func (h *house) startRole(ctx context.Context, name string) (*process, error) {
-	address, err := freePort(ctx)
+	address, err := freeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func sluiceLogging(rule, logs string) func(context.Context, *house, string) (*pr
 // startUpstream runs the server behind the proxies: nginx with an answer of two
 // bytes, by one process, whose share of the machine is the least.
 func startUpstream(ctx context.Context, h *house) (p *process, err error) {
-	if h.upstream, err = freePort(ctx); err != nil {
+	if h.upstream, err = freeAddress(ctx); err != nil {
 		return nil, err
 	}
 	return nginx(ctx, h, h.upstream, 1, fmt.Sprintf(`server { listen %s; location / { return 200 "ok"; } }`, h.upstream))

@@ -61,7 +61,7 @@ const idleConnections = 9_000
 
 // idle measures the memory of connections to the API that wait for another request.
 func (m *measurer) idle(ctx context.Context) (err error) {
-	address, err := freePort(ctx)
+	address, err := freeAddress(ctx)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ var linePaths = []string{"/", "/?u=1", "/dry", "/needs", "/needs?k=1", "/tree?u=
 
 // lines compares what the decision log says of many requests with the metrics.
 func (m *measurer) lines(ctx context.Context) error {
-	admin, err := freePort(ctx)
+	admin, err := freeAddress(ctx)
 	if err != nil {
 		return err
 	}

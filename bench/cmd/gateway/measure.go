@@ -70,7 +70,7 @@ func (m *measurer) together(ctx context.Context, of []contender, f func([]*proce
 		}
 	}()
 	for _, c := range of {
-		address, err := freePort(ctx)
+		address, err := freeAddress(ctx)
 		if err != nil {
 			return err
 		}

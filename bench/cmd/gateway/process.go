@@ -11,11 +11,13 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/sluicegate/sluice/bench/cputime"
+	"github.com/sluicegate/sluice/bench/port"
 )
 
 // process is a server that was started to be measured.
@@ -105,14 +107,10 @@ func (p *process) stop() error {
 // cpu returns the CPU time of the process and its children, in steps of 10 ms.
 func (p *process) cpu() (time.Duration, error) { return cputime.Of(p.cmd.Process.Pid) }
 
-// freePort returns an address on this machine that nobody listens at now.
-func freePort(ctx context.Context) (string, error) {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
+// freeAddress returns 127.0.0.1 with a free port.
+func freeAddress(ctx context.Context) (string, error) {
+	n, err := port.Free(ctx)
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(n)), err
 }
 
 // lockedBuffer is a buffer that may be read while a process writes to it.

@@ -68,7 +68,7 @@ func (m *measurer) withRules(ctx context.Context, n int, f func([]reloading) err
 		if program == "" {
 			continue
 		}
-		address, err := freePort(ctx)
+		address, err := freeAddress(ctx)
 		if err != nil {
 			return err
 		}

@@ -37,11 +37,11 @@ const sampled = 5 * time.Second
 // soak sends requests whose keys are new each time, for a long time, and looks
 // at the memory.
 func (m *measurer) soak(ctx context.Context) error {
-	address, err := freePort(ctx)
+	address, err := freeAddress(ctx)
 	if err != nil {
 		return err
 	}
-	admin, err := freePort(ctx)
+	admin, err := freeAddress(ctx)
 	if err != nil {
 		return err
 	}

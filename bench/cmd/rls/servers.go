@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -23,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/sluicegate/sluice/bench/cputime"
+	"github.com/sluicegate/sluice/bench/port"
 )
 
 // limits are those of all servers. Nothing is denied, as the empty server denies nothing.
@@ -89,7 +89,7 @@ func startAll(ctx context.Context, dir string, o options) ([]server, error) {
 	}
 	var ports [6]int
 	for i := range ports {
-		if ports[i], err = freePort(ctx); err != nil {
+		if ports[i], err = port.Free(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -155,31 +155,6 @@ func start(ctx context.Context, env []string, name string, args ...string) (pid 
 	go func() { _ = cmd.Wait() }() // it is killed
 	return cmd.Process.Pid, nil
 }
-
-// freePort returns a port of 127.0.0.1 at which nobody listens. Its UDP port stays taken, so that
-// no test that chooses in this way gets the port before the server listens there.
-func freePort(ctx context.Context) (port int, err error) {
-	const first, end = 10_000, 32_000 // below those that systems give to clients
-	var lc net.ListenConfig
-	for range 100 {
-		port = first + rand.IntN(end-first)
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		var claim net.PacketConn
-		if claim, err = lc.ListenPacket(ctx, "udp", address); err != nil {
-			continue
-		}
-		var l net.Listener
-		if l, err = lc.Listen(ctx, "tcp", address); err == nil {
-			claims = append(claims, claim)
-			return port, l.Close()
-		}
-		_ = claim.Close() // the port is another's
-	}
-	return 0, err
-}
-
-// claims are the UDP ports of the ports that freePort has returned.
-var claims []net.PacketConn
 
 // ready waits until a server answers OK.
 func ready(ctx context.Context, address string) (err error) {
